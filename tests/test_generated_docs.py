@@ -29,7 +29,8 @@ def losses() -> str:
 def settings() -> str:
     defaults = Settings()
     rows = [
-        f"| `{field.name}` | `{msgspec.json.encode(getattr(defaults, field.name)).decode()}` | {field_docstring(field.name)} |"
+        f"| `{field.name}` | `{msgspec.json.encode(getattr(defaults, field.name)).decode()}` |"
+        f" {field_docstring(field.name)} |"
         for field in msgspec.structs.fields(Settings)
     ]
     return "\n".join(["| setting | default | |", "|---|---|---|", *rows])

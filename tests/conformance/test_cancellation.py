@@ -14,11 +14,11 @@ from tests.conformance.test_parity import CLIENTS, run_client
 from tests.server_process import ServerProcess
 
 PAUSE = threading.Event()
-STREAMED = [name for name in CLIENTS if "stream" in name]
-CHATS = [name for name in CLIENTS if name.startswith("useChat")]
+STREAMING_CLIENTS = [name for name in CLIENTS if "stream" in name]
+UI_CLIENTS = [name for name in CLIENTS if name.startswith("useChat")]
 
 
-@pytest.mark.parametrize("client", STREAMED)
+@pytest.mark.parametrize("client", STREAMING_CLIENTS)
 def test_a_client_that_disconnects_cancels_its_run(
     client: str, server: ServerProcess, http: httpx.Client, drivers: Callable[[str], Driver]
 ) -> None:
@@ -27,10 +27,10 @@ def test_a_client_that_disconnects_cancels_its_run(
     record = run_client(kind, way, LONG_RUN, server.url, drivers, cancel=True)
 
     assert record["finish"] == "hung up"
-    assert alive(http, until=0) == 0
+    assert active_runs(http, until=0) == 0
 
 
-@pytest.mark.parametrize("client", CHATS)
+@pytest.mark.parametrize("client", UI_CLIENTS)
 def test_a_use_chat_run_continues_after_a_disconnect_until_it_is_stopped(
     client: str, server: ServerProcess, http: httpx.Client, drivers: Callable[[str], Driver]
 ) -> None:
@@ -42,12 +42,12 @@ def test_a_use_chat_run_continues_after_a_disconnect_until_it_is_stopped(
     )
 
     assert record["text"] == ["One."]
-    assert alive(http, until=0, seconds=0.3) == 1
+    assert active_runs(http, until=0, seconds=0.3) == 1
     assert http.post(f"/scripted/api/chat/{chat}/stop").status_code == 204
-    assert alive(http, until=0) == 0
+    assert active_runs(http, until=0) == 0
 
 
-def alive(http: httpx.Client, *, until: int, seconds: float = 1) -> int:
+def active_runs(http: httpx.Client, *, until: int, seconds: float = 1) -> int:
     """Return the number of running runs, polling until it equals `until` or the time is up."""
     end = time.monotonic() + seconds
     while True:

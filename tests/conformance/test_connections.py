@@ -23,7 +23,7 @@ def client(server: ServerProcess, key: str | None = None) -> httpx.Client:
     return httpx.Client(base_url=server.url, trust_env=False, timeout=60, headers=headers)
 
 
-def until(probe: Callable[[], Any]) -> Any:
+def wait_for(probe: Callable[[], Any]) -> Any:
     end = time.monotonic() + 30
     while not (value := probe()):
         assert time.monotonic() < end
@@ -41,7 +41,7 @@ def ask_model(server: ServerProcess, model: str, text: str, key: str = "none") -
     return "".join(deltas)
 
 
-def folders(tmp_path: Path) -> tuple[Path, Path]:
+def make_folders(tmp_path: Path) -> tuple[Path, Path]:
     result = tmp_path / "far", tmp_path / "near"
     for folder in result:
         folder.mkdir()
@@ -49,7 +49,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_a_connection_to_another_server_survives_a_restart_and_can_be_removed(tmp_path: Path) -> None:
-    remote_folder, local_folder = folders(tmp_path)
+    remote_folder, local_folder = make_folders(tmp_path)
     db = str(local_folder / "palaver.db")
     with server_process(remote_folder, WORKFLOWS) as remote:
         with server_process(local_folder, ECHO_ONLY, db=db) as local, client(local) as http:
@@ -79,7 +79,7 @@ def test_a_connection_to_another_server_survives_a_restart_and_can_be_removed(tm
 def test_a_connection_in_the_settings_reads_its_secret_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remote_folder, local_folder = folders(tmp_path)
+    remote_folder, local_folder = make_folders(tmp_path)
     db = str(remote_folder / "palaver.db")
     key = new_key(db, "default", "invoke")
     with (
@@ -93,7 +93,7 @@ def test_a_connection_in_the_settings_reads_its_secret_from_the_environment(
         (local_folder / "palaver.toml").write_text(lines, encoding="utf-8")
         monkeypatch.setenv("TUTOR_KEY", f"Bearer {key}")
         with server_process(local_folder, ECHO_ONLY) as local, client(local) as http:
-            until(lambda: http.get("/api/workflows/tutor").json()["state"] == "ready")
+            wait_for(lambda: http.get("/api/workflows/tutor").json()["state"] == "ready")
             text = ask_model(local, "tutor", "Hello there")
             texts = [http.get(path).text for path in ("/api/connections", "/api/settings", "/api/workflows/tutor")]
             deletion = http.delete("/api/connections/tutor")
@@ -107,7 +107,7 @@ def test_a_connection_in_the_settings_reads_its_secret_from_the_environment(
 
 
 def test_two_processes_and_a_worker_share_connections(tmp_path: Path, postgres_url: str) -> None:
-    remote_folder, local_folder = folders(tmp_path)
+    remote_folder, local_folder = make_folders(tmp_path)
     key, other = new_key(postgres_url, "default", "admin"), new_key(postgres_url, "team-a", "admin")
     private = {"db": postgres_url, "allow_private_urls": "1"}
     with (
@@ -122,7 +122,7 @@ def test_two_processes_and_a_worker_share_connections(tmp_path: Path, postgres_u
         body = {"url": f"{remote.url}/scripted", "name": "far"}
         refused = other_project.post("/api/connections", json=body)
         result = http.post("/api/connections", json=body)
-        until(lambda: second.get("/api/workflows/far").status_code == 200)
+        wait_for(lambda: second.get("/api/workflows/far").status_code == 200)
         visible_names = [row["name"] for row in other_project.get("/api/connections").json()["data"]]
         texts = [
             ask_model(second_server, "far", "through the other", key),
@@ -131,9 +131,11 @@ def test_two_processes_and_a_worker_share_connections(tmp_path: Path, postgres_u
         response_id = second.post("/v1/responses", json={"model": "far", "input": "later", "background": True}).json()[
             "id"
         ]
-        until(lambda: http.get(f"/v1/responses/{response_id}").json()["status"] == "completed")  # The worker took it.
+        wait_for(
+            lambda: http.get(f"/v1/responses/{response_id}").json()["status"] == "completed"
+        )  # The worker took it.
         delete_status = second.delete("/api/connections/far").status_code
-        until(lambda: http.get("/api/workflows/far").status_code == 404)
+        wait_for(lambda: http.get("/api/workflows/far").status_code == 404)
 
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "missing_scope")
     assert (result.status_code, visible_names, delete_status) == (201, ["far"], 204)

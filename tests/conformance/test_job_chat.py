@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from palaver_jobchat.testing import FakeAnthropic
-from tests.conformance.test_services import call_socket, opened, without_ids
+from tests.conformance.test_services import call_socket, open_socket, without_ids
 from tests.jobchat.scenarios import edit, replace
 from tests.server_process import ServerProcess, server_process
 
@@ -57,7 +57,7 @@ def test_http_stream_and_socket_return_the_same_answer(
 ) -> None:
     response = http.post("/services/job_chat", json=PAYLOAD)
     streamed = http.post("/services/job_chat/stream", json=PAYLOAD)
-    with opened(server, "/services/job_chat") as line:
+    with open_socket(server, "/services/job_chat") as line:
         messages = call_socket(line, PAYLOAD)
 
     body = response.json()

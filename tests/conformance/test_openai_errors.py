@@ -60,7 +60,7 @@ def test_an_invalid_request_is_rejected_before_the_stream_starts(client: openai.
 def test_an_unknown_response_is_not_found_and_not_requested_again(
     client: openai.OpenAI, http: httpx.Client, method: str
 ) -> None:
-    before = requests(http, status=404)
+    before = request_count(http, status=404)
 
     with pytest.raises(openai.NotFoundError, match="resp_1") as raised:
         getattr(client.responses, method)("resp_1")
@@ -71,7 +71,7 @@ def test_an_unknown_response_is_not_found_and_not_requested_again(
         "code": "response_not_found",
         "param": None,
     }
-    assert requests(http, status=404) == before + 1
+    assert request_count(http, status=404) == before + 1
 
 
 def test_an_unknown_previous_response_or_conversation_is_not_found(client: openai.OpenAI) -> None:
@@ -97,19 +97,19 @@ def test_an_unknown_previous_response_or_conversation_is_not_found(client: opena
 def test_a_failed_response_has_the_code_of_its_run_and_is_not_retried(
     client: openai.OpenAI, http: httpx.Client
 ) -> None:
-    before = requests(http, status=500)
+    before = request_count(http, status=500)
 
     with pytest.raises(openai.InternalServerError, match="The model is down") as raised:
         client.responses.create(model="scripted", input="Go on.", extra_body={"custom_inputs": {"script": [FAIL]}})
 
     assert error_fields(raised.value) == {"status": 500, "type": "model_error", "code": "model_down", "param": None}
-    assert requests(http, status=500) == before + 1
+    assert request_count(http, status=500) == before + 1
 
 
 def test_a_failed_chat_completion_has_the_code_of_its_run_and_is_not_retried(
     client: openai.OpenAI, http: httpx.Client
 ) -> None:
-    before = requests(http, status=500)
+    before = request_count(http, status=500)
 
     with pytest.raises(openai.InternalServerError, match="The model is down") as raised:
         client.chat.completions.create(
@@ -119,7 +119,7 @@ def test_a_failed_chat_completion_has_the_code_of_its_run_and_is_not_retried(
         )
 
     assert error_fields(raised.value) == {"status": 500, "type": "model_error", "code": "model_down", "param": None}
-    assert requests(http, status=500) == before + 1
+    assert request_count(http, status=500) == before + 1
 
 
 def test_models_are_the_chat_workflows_by_name(client: openai.OpenAI) -> None:
@@ -131,7 +131,7 @@ def test_models_are_the_chat_workflows_by_name(client: openai.OpenAI) -> None:
         client.models.retrieve("nobody")
 
 
-def requests(http: httpx.Client, *, status: int) -> int:
+def request_count(http: httpx.Client, *, status: int) -> int:
     """How many requests were answered with that status so far."""
     counts = re.findall(
         rf'^palaver_requests_total{{.*status="{status}"}} (\d+)', http.get("/metrics").text, re.MULTILINE

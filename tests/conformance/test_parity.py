@@ -35,12 +35,12 @@ def without_own_tools(built: ClientResult) -> ClientResult:
     return replace(built, calls=[call for call in built.calls if call["id"] not in answered_ids], results=[])
 
 
-def completed(built: ClientResult) -> ClientResult:
+def tool_calls_as_stop(built: ClientResult) -> ClientResult:
     """Responses has one status for every successful end."""
     return replace(built, finish="stop" if built.finish == "tool-calls" else built.finish)
 
 
-def error_alone(built: ClientResult) -> ClientResult:
+def error_only(built: ClientResult) -> ClientResult:
     """A response that is not streamed has the error only, without the output before it."""
     return built if built.error is None else ClientResult(finish="error", error=built.error)
 
@@ -56,7 +56,7 @@ def only_status(built: ClientResult) -> ClientResult:
     return built if built.error is None else replace(built, error=(None, names[str(built.error[0])]))
 
 
-def silent_failure(built: ClientResult) -> ClientResult:
+def no_failure_reason(built: ClientResult) -> ClientResult:
     """The client sees that a stream failed, not why."""
     return replace(built, error=None) if built.error == MODEL_DOWN else built
 
@@ -76,36 +76,36 @@ def last_reasoning(built: ClientResult) -> ClientResult:
     return replace(built, reasoning="two." if built.reasoning else "")
 
 
-def tools_end_it(built: ClientResult) -> ClientResult:
+def tool_calls_finish(built: ClientResult) -> ClientResult:
     """The client derives the finish reason itself: any call makes it `tool-calls`."""
     return replace(built, finish="tool-calls") if built.calls and built.error is None else built
 
 
-def zeros(built: ClientResult) -> ClientResult:
+def zero_usage(built: ClientResult) -> ClientResult:
     """The client reports an unknown usage as zeros."""
     return replace(built, usage=(0, 0)) if built.usage is None and built.error is None else built
 
 
-def zeros_of_every_run(built: ClientResult) -> ClientResult:
-    """Like `zeros` for a stream: also for a failed run, but not if no run was started."""
+def zero_usage_of_started_runs(built: ClientResult) -> ClientResult:
+    """Like `zero_usage` for a stream: also for a failed run, but not if no run was started."""
     return replace(built, usage=(0, 0)) if built.usage is None and built.error in (None, MODEL_DOWN) else built
 
 
-def refuses_results(built: ClientResult) -> ClientResult:
+def rejects_results(built: ClientResult) -> ClientResult:
     """The client's schema of a complete body has no tool results: it rejects the whole body."""
     return ClientResult(finish="error", error=(None, "Invalid JSON response")) if built.results else built
 
 
-def refuses_length(message: str) -> Loss:
+def rejects_truncation(message: str) -> Loss:
     """The client's helper rejects a truncated answer."""
 
-    def refused(built: ClientResult) -> ClientResult:
+    def reject(built: ClientResult) -> ClientResult:
         return ClientResult(finish="error", error=(None, message)) if built.finish == "length" else built
 
-    return refused
+    return reject
 
 
-def results_beside_calls(built: ClientResult) -> ClientResult:
+def results_in_call_order(built: ClientResult) -> ClientResult:
     """A call and its result are one part: results have the order of the calls."""
     order = [call["id"] for call in built.calls]
     return replace(built, results=sorted(built.results, key=lambda result: order.index(result["id"])))
@@ -116,13 +116,13 @@ def trimmed(built: ClientResult) -> ClientResult:
     return replace(built, text=[text.strip() for text in built.text if text.strip()])
 
 
-def text_alone(built: ClientResult) -> ClientResult:
+def text_and_usage_only(built: ClientResult) -> ClientResult:
     """A service's document has only the text and the usage."""
     finish = built.finish if built.error else "stop"
     return replace(built, calls=[], results=[], reasoning="", finish=finish)
 
 
-def in_capitals(built: ClientResult) -> ClientResult:
+def uppercase_codes(built: ClientResult) -> ClientResult:
     """Services write codes in capitals and have a different code and message for what is not found."""
     if built.error is None:
         return built
@@ -132,66 +132,78 @@ def in_capitals(built: ClientResult) -> ClientResult:
     return replace(built, error=(str(code).upper(), message))
 
 
-def error_in_place(built: ClientResult) -> ClientResult:
+def error_replaces_result(built: ClientResult) -> ClientResult:
     """The last event of a stream is the error, instead of the document with the text and the usage."""
     return built if built.error is None else replace(built, text=[], usage=None)
 
 
-CHAT = (join_text, without_own_tools)
+CHAT_LOSSES = (join_text, without_own_tools)
 
 CLIENTS: Mapping[str, tuple[str, str, tuple[Loss, ...]]] = {
     # Responses, /v1/responses
-    "openai for Python": ("python", "whole", (completed, error_alone)),
-    "openai for Python, streamed": ("python", "streamed", (completed,)),
+    "openai for Python": ("python", "whole", (tool_calls_as_stop, error_only)),
+    "openai for Python, streamed": ("python", "streamed", (tool_calls_as_stop,)),
     "openai for Python, stream()": (
         "python",
         "helper",
-        (completed, error_alone, refuses_length("Didn't receive a `response.completed` event.")),
+        (tool_calls_as_stop, error_only, rejects_truncation("Didn't receive a `response.completed` event.")),
     ),
-    "openai for Node": ("openai", "whole", (completed, error_alone)),
-    "openai for Node, streamed": ("openai", "streamed", (completed,)),
-    "openai for Node, stream()": ("openai", "helper", (completed, error_alone)),
-    "LangChain, Responses": ("python", "langchain_responses", (completed, error_alone, no_results)),
-    "LangChain, Responses, streamed": ("python", "langchain_responses_streamed", (completed, no_results)),
-    "AI SDK openai, Responses": ("ai_sdk", "openaiResponsesWhole", (error_alone, refuses_results)),
-    "AI SDK openai, Responses, streamed": ("ai_sdk", "openaiResponsesStreamed", (no_results, tools_end_it)),
+    "openai for Node": ("openai", "whole", (tool_calls_as_stop, error_only)),
+    "openai for Node, streamed": ("openai", "streamed", (tool_calls_as_stop,)),
+    "openai for Node, stream()": ("openai", "helper", (tool_calls_as_stop, error_only)),
+    "LangChain, Responses": ("python", "langchain_responses", (tool_calls_as_stop, error_only, no_results)),
+    "LangChain, Responses, streamed": ("python", "langchain_responses_streamed", (tool_calls_as_stop, no_results)),
+    "AI SDK openai, Responses": ("ai_sdk", "openaiResponsesWhole", (error_only, rejects_results)),
+    "AI SDK openai, Responses, streamed": ("ai_sdk", "openaiResponsesStreamed", (no_results, tool_calls_finish)),
     "AI SDK open-responses": (
         "ai_sdk",
         "openResponsesWhole",
-        (error_alone, only_status, no_reasoning, no_results, tools_end_it),
+        (error_only, only_status, no_reasoning, no_results, tool_calls_finish),
     ),
     "AI SDK open-responses, streamed": (
         "ai_sdk",
         "openResponsesStreamed",
-        (silent_failure, only_status, no_results, tools_end_it),
+        (no_failure_reason, only_status, no_results, tool_calls_finish),
     ),
     # Responses, /invocations
-    "MLflow": ("python", "mlflow_whole", (completed, error_alone)),
-    "MLflow, streamed": ("python", "mlflow_streamed", (completed,)),
-    "AI SDK databricks": ("ai_sdk", "databricksWhole", (error_alone, tools_end_it, zeros)),
-    "AI SDK databricks, streamed": ("ai_sdk", "databricksStreamed", (tools_end_it, zeros_of_every_run)),
+    "MLflow": ("python", "mlflow_whole", (tool_calls_as_stop, error_only)),
+    "MLflow, streamed": ("python", "mlflow_streamed", (tool_calls_as_stop,)),
+    "AI SDK databricks": ("ai_sdk", "databricksWhole", (error_only, tool_calls_finish, zero_usage)),
+    "AI SDK databricks, streamed": ("ai_sdk", "databricksStreamed", (tool_calls_finish, zero_usage_of_started_runs)),
     # Chat Completions
-    "openai for Python, chat": ("python", "chat_whole", (*CHAT, error_alone)),
-    "openai for Python, chat streamed": ("python", "chat_streamed", CHAT),
+    "openai for Python, chat": ("python", "chat_whole", (*CHAT_LOSSES, error_only)),
+    "openai for Python, chat streamed": ("python", "chat_streamed", CHAT_LOSSES),
     "openai for Python, chat stream()": (
         "python",
         "chat_helper",
-        (*CHAT, error_alone, refuses_length("Could not parse response content as the length limit was reached")),
+        (
+            *CHAT_LOSSES,
+            error_only,
+            rejects_truncation("Could not parse response content as the length limit was reached"),
+        ),
     ),
-    "openai for Node, chat": ("openai", "chatWhole", (*CHAT, error_alone)),
-    "openai for Node, chat streamed": ("openai", "chatStreamed", CHAT),
-    "openai for Node, chat stream()": ("openai", "chatHelper", (*CHAT, error_alone, last_reasoning)),
-    "LangChain, chat": ("python", "langchain_chat", (*CHAT, error_alone, no_reasoning)),
-    "LangChain, chat streamed": ("python", "langchain_chat_streamed", (*CHAT, no_reasoning)),
-    "AI SDK openai, chat": ("ai_sdk", "openaiChatWhole", (*CHAT, error_alone, no_reasoning)),
-    "AI SDK openai, chat streamed": ("ai_sdk", "openaiChatStreamed", (*CHAT, no_reasoning)),
+    "openai for Node, chat": ("openai", "chatWhole", (*CHAT_LOSSES, error_only)),
+    "openai for Node, chat streamed": ("openai", "chatStreamed", CHAT_LOSSES),
+    "openai for Node, chat stream()": ("openai", "chatHelper", (*CHAT_LOSSES, error_only, last_reasoning)),
+    "LangChain, chat": ("python", "langchain_chat", (*CHAT_LOSSES, error_only, no_reasoning)),
+    "LangChain, chat streamed": ("python", "langchain_chat_streamed", (*CHAT_LOSSES, no_reasoning)),
+    "AI SDK openai, chat": ("ai_sdk", "openaiChatWhole", (*CHAT_LOSSES, error_only, no_reasoning)),
+    "AI SDK openai, chat streamed": ("ai_sdk", "openaiChatStreamed", (*CHAT_LOSSES, no_reasoning)),
     # Services
-    "services": ("python", "services_whole", (join_text, trimmed, text_alone, zeros, error_alone, in_capitals)),
-    "services, streamed": ("python", "services_streamed", (join_text, trimmed, zeros, error_in_place, in_capitals)),
+    "services": (
+        "python",
+        "services_whole",
+        (join_text, trimmed, text_and_usage_only, zero_usage, error_only, uppercase_codes),
+    ),
+    "services, streamed": (
+        "python",
+        "services_streamed",
+        (join_text, trimmed, zero_usage, error_replaces_result, uppercase_codes),
+    ),
     # UI message stream
-    "useChat 5": ("use_chat", "ai5", (only_message, results_beside_calls)),
-    "useChat 6": ("use_chat", "ai6", (only_message, results_beside_calls)),
-    "useChat 7": ("use_chat", "ai7", (only_message, results_beside_calls)),
+    "useChat 5": ("use_chat", "ai5", (only_message, results_in_call_order)),
+    "useChat 6": ("use_chat", "ai6", (only_message, results_in_call_order)),
+    "useChat 7": ("use_chat", "ai7", (only_message, results_in_call_order)),
 }
 
 
@@ -205,7 +217,7 @@ def test_the_client_builds_the_expected_answer(
 
     record = run_client(kind, way, scenario, server.url, drivers)
 
-    assert asdict(read(record, expected)) == asdict(expected)
+    assert asdict(client_result(record, expected)) == asdict(expected)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -240,7 +252,7 @@ FINISHES = {
 }
 
 
-def read(record: Record, expected: ClientResult) -> ClientResult:
+def client_result(record: Record, expected: ClientResult) -> ClientResult:
     """Convert a record to a `ClientResult`. Clients wrap error messages, so ours only has to be contained."""
     error = record["error"] and (record["error"].get("code"), record["error"]["message"])
     if error and expected.error and expected.error[1] in error[1]:
@@ -248,8 +260,8 @@ def read(record: Record, expected: ClientResult) -> ClientResult:
     usage = record["usage"]
     return ClientResult(
         text=[text for text in record["text"] if text],
-        calls=[{**call, "arguments": parsed(call["arguments"])} for call in record["calls"]],
-        results=[{**result, "output": parsed(result["output"])} for result in record["results"]],
+        calls=[{**call, "arguments": parse_json(call["arguments"])} for call in record["calls"]],
+        results=[{**result, "output": parse_json(result["output"])} for result in record["results"]],
         reasoning=record["reasoning"],
         usage=usage and (usage["input"], usage["output"]),
         finish="error" if error else FINISHES.get(record["finish"], record["finish"]),
@@ -257,7 +269,7 @@ def read(record: Record, expected: ClientResult) -> ClientResult:
     )
 
 
-def parsed(value: Any) -> Any:
+def parse_json(value: Any) -> Any:
     """Decode a value that a protocol carries as JSON text."""
     if not isinstance(value, str) or not value.startswith(("{", "[")):
         return value

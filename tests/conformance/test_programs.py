@@ -50,7 +50,7 @@ def program_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerP
 
 
 @pytest.fixture(scope="module")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, str]]:
+def locked_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, str]]:
     """A server that requires an API key, and that key."""
     with server_process(tmp_path_factory.mktemp("locked"), SOURCE) as server:
         key_request = {"name": "k", "scopes": ["invoke", "read"]}
@@ -59,13 +59,13 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerPro
         yield server, answer.json()["secret"]
 
 
-def program(program_server: ServerProcess, workflow: str, client: str, headers: dict[str, str]) -> dict[str, Any]:
+def get_program(program_server: ServerProcess, workflow: str, client: str, headers: dict[str, str]) -> dict[str, Any]:
     answer = httpx.get(f"{program_server.url}/api/workflows/{workflow}", headers=headers, trust_env=False)
     (program_snippet,) = [snippet for snippet in answer.json()["snippets"] if snippet["client"] == client]
     return program_snippet
 
 
-def run(program_snippet: dict[str, Any], folder: Path, **environment: str) -> str:
+def run_program(program_snippet: dict[str, Any], folder: Path, **environment: str) -> str:
     assert_installed()
     (folder / "node_modules").symlink_to(HERE / "node_modules")  # Node resolves packages from the file's folder.
     suffix, command = PROGRAMS[program_snippet["language"]]
@@ -86,9 +86,9 @@ def run(program_snippet: dict[str, Any], folder: Path, **environment: str) -> st
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("workflow", EXPECTED_OUTPUT)
 def test_a_snippet_runs_unchanged(program_server: ServerProcess, workflow: str, client: str, tmp_path: Path) -> None:
-    program_snippet = program(program_server, workflow, client, {})
+    program_snippet = get_program(program_server, workflow, client, {})
 
-    output = run(program_snippet, tmp_path)
+    output = run_program(program_snippet, tmp_path)
 
     assert "PALAVER_KEY" not in program_snippet["code"]
     assert EXPECTED_OUTPUT[workflow] in output
@@ -98,12 +98,12 @@ def test_a_snippet_runs_unchanged(program_server: ServerProcess, workflow: str, 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_snippet_reads_the_api_key_from_the_environment(
-    locked: tuple[ServerProcess, str], client: str, tmp_path: Path
+    locked_server: tuple[ServerProcess, str], client: str, tmp_path: Path
 ) -> None:
-    server, key = locked
-    program_snippet = program(server, "tutor", client, {"authorization": f"Bearer {key}"})
+    server, key = locked_server
+    program_snippet = get_program(server, "tutor", client, {"authorization": f"Bearer {key}"})
 
-    output = run(program_snippet, tmp_path, PALAVER_KEY=key)
+    output = run_program(program_snippet, tmp_path, PALAVER_KEY=key)
 
     assert "PALAVER_KEY" in program_snippet["code"]
     assert key not in program_snippet["code"]

@@ -9,7 +9,7 @@ from tests.conformance import python_clients
 from tests.conformance.node_drivers import Driver
 from tests.server_process import ServerProcess
 
-ALL = [
+FULL_HISTORY = [
     ["user", "What time is it?"],
     ["assistant", "Let me check."],
     ["assistant", "c1: get_time({'tz': 'UTC'})"],
@@ -18,34 +18,42 @@ ALL = [
     ["user", "Thank you."],
 ]
 # Chat Completions does not show a workflow's own tools.
-MERGED = [
+MERGED_HISTORY = [
     ["user", "What time is it?"],
     ["assistant", "Let me check.\n\nIt is noon."],
     ["user", "Thank you."],
 ]
 # A client that drops the result sends a call without a result, which Palaver drops.
-WITHOUT_TOOL = [
+HISTORY_WITHOUT_TOOL = [
     ["user", "What time is it?"],
     ["assistant", "Let me check."],
     ["assistant", "It is noon."],
     ["user", "Thank you."],
 ]
 # A client that expected to run the tool itself reports it as unavailable.
-UNAVAILABLE = ["tool", "c1: Model tried to call unavailable tool 'get_time'. No tools are available."]
+UNAVAILABLE_TOOL = ["tool", "c1: Model tried to call unavailable tool 'get_time'. No tools are available."]
 
 CLIENTS = {
-    "openai for Python": ("python", "twice", ALL),
-    "openai for Node": ("openai", "twice", ALL),
-    "openai for Node, chat": ("openai", "chatTwice", MERGED),
-    "LangChain, Responses": ("python", "langchain_responses_twice", WITHOUT_TOOL),
-    "LangChain, chat": ("python", "langchain_chat_twice", MERGED),
-    "AI SDK databricks": ("ai_sdk", "databricksTwice", ALL),
-    "AI SDK openai, Responses": ("ai_sdk", "openaiResponsesTwice", [*ALL[:3], ALL[4], UNAVAILABLE, ALL[5]]),
-    "AI SDK openai, chat": ("ai_sdk", "openaiChatTwice", MERGED),
-    "AI SDK open-responses": ("ai_sdk", "openResponsesTwice", [*ALL[:2], ALL[4], ALL[2], UNAVAILABLE, ALL[5]]),
-    "useChat 5": ("use_chat", "ai5", ALL),
-    "useChat 6": ("use_chat", "ai6", ALL),
-    "useChat 7": ("use_chat", "ai7", ALL),
+    "openai for Python": ("python", "twice", FULL_HISTORY),
+    "openai for Node": ("openai", "twice", FULL_HISTORY),
+    "openai for Node, chat": ("openai", "chatTwice", MERGED_HISTORY),
+    "LangChain, Responses": ("python", "langchain_responses_twice", HISTORY_WITHOUT_TOOL),
+    "LangChain, chat": ("python", "langchain_chat_twice", MERGED_HISTORY),
+    "AI SDK databricks": ("ai_sdk", "databricksTwice", FULL_HISTORY),
+    "AI SDK openai, Responses": (
+        "ai_sdk",
+        "openaiResponsesTwice",
+        [*FULL_HISTORY[:3], FULL_HISTORY[4], UNAVAILABLE_TOOL, FULL_HISTORY[5]],
+    ),
+    "AI SDK openai, chat": ("ai_sdk", "openaiChatTwice", MERGED_HISTORY),
+    "AI SDK open-responses": (
+        "ai_sdk",
+        "openResponsesTwice",
+        [*FULL_HISTORY[:2], FULL_HISTORY[4], FULL_HISTORY[2], UNAVAILABLE_TOOL, FULL_HISTORY[5]],
+    ),
+    "useChat 5": ("use_chat", "ai5", FULL_HISTORY),
+    "useChat 6": ("use_chat", "ai6", FULL_HISTORY),
+    "useChat 7": ("use_chat", "ai7", FULL_HISTORY),
 }
 
 

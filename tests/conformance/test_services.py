@@ -23,17 +23,17 @@ PAYLOAD = {"content": "Hello there, friend.", "history": [], "meta": {"session_i
 
 
 @contextmanager
-def opened(server: ServerProcess, path: str) -> Iterator[Connection]:
-    with connect(f"ws://localhost:{server.port}{path}", proxy=None, open_timeout=30, max_size=None) as line:
-        yield line
+def open_socket(server: ServerProcess, path: str) -> Iterator[Connection]:
+    with connect(f"ws://localhost:{server.port}{path}", proxy=None, open_timeout=30, max_size=None) as connection:
+        yield connection
 
 
-def call_socket(line: Connection, payload: Any) -> list[dict[str, Any]]:
+def call_socket(connection: Connection, payload: Any) -> list[dict[str, Any]]:
     """Start one call and return all its messages."""
-    line.send(json.dumps({"event": "start", "data": payload}))
+    connection.send(json.dumps({"event": "start", "data": payload}))
     frames: list[dict[str, Any]] = []
     while not frames or frames[-1]["event"] != "complete":
-        frames.append(json.loads(line.recv(30)))
+        frames.append(json.loads(connection.recv(30)))
     return frames
 
 
@@ -46,7 +46,7 @@ def test_the_socket_sends_the_same_events_and_result_as_the_http_routes(
 ) -> None:
     response = http.post("/services/scripted", json=PAYLOAD)
     streamed = http.post("/services/scripted/stream", json=PAYLOAD)
-    with opened(server, "/services/scripted") as line:
+    with open_socket(server, "/services/scripted") as line:
         first, second = call_socket(line, PAYLOAD), call_socket(line, PAYLOAD)
 
     events = [message for message in first if message["event"] == "event"]
@@ -62,7 +62,7 @@ def test_the_socket_sends_the_same_events_and_result_as_the_http_routes(
 
 def test_a_cancelled_call_completes_and_the_socket_stays_open(server: ServerProcess, http: httpx.Client) -> None:
     slow_payload = {**PAYLOAD, "script": [{"text": "Wait"}, {"sleep": 60}]}
-    with opened(server, "/services/scripted") as line:
+    with open_socket(server, "/services/scripted") as line:
         line.send(json.dumps({"event": "start", "data": slow_payload}))
         run = json.loads(line.recv(30))["data"]["message"]["id"]
         line.send('{"event": "cancel"}')
@@ -77,7 +77,7 @@ def test_a_cancelled_call_completes_and_the_socket_stays_open(server: ServerProc
 
 def test_closing_the_socket_cancels_its_run(server: ServerProcess, http: httpx.Client) -> None:
     slow_payload = {**PAYLOAD, "script": [{"text": "Wait"}, {"sleep": 60}]}
-    with opened(server, "/services/scripted") as line:
+    with open_socket(server, "/services/scripted") as line:
         line.send(json.dumps({"event": "start", "data": slow_payload}))
         run = json.loads(line.recv(30))["data"]["message"]["id"]
     status = ""
@@ -108,7 +108,7 @@ def test_disconnecting_from_a_plain_call_cancels_its_run(server: ServerProcess, 
 
 
 def test_http_and_socket_responses_have_the_version_header(server: ServerProcess, http: httpx.Client) -> None:
-    with opened(server, "/services/scripted") as line:
+    with open_socket(server, "/services/scripted") as line:
         assert line.response is not None
         header_value = line.response.headers["x-api-version"]
 
@@ -133,7 +133,7 @@ def test_the_first_event_is_sent_before_the_workflow_does_its_work(server: Serve
 
 
 @pytest.fixture(scope="module")
-def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, str]]:
+def locked_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, str]]:
     """A server that requires an API key, and that key."""
     folder: Path = tmp_path_factory.mktemp("closed")
     command = [sys.executable, "-m", "palaver.cli", "key", "create", "--scope", "invoke"]
@@ -143,11 +143,13 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerPro
         yield running, result.stdout.strip()
 
 
-def test_a_key_is_read_from_the_socket_url_or_the_start_message_which_wins(closed: tuple[ServerProcess, str]) -> None:
-    server, key = closed
+def test_a_key_is_read_from_the_socket_url_or_the_start_message_which_wins(
+    locked_server: tuple[ServerProcess, str],
+) -> None:
+    server, key = locked_server
 
     def call_outcome(path: str, **more: str) -> Any:
-        with opened(server, path) as line:
+        with open_socket(server, path) as line:
             return call_socket(line, {**PAYLOAD, **more})[-1]["data"].get("type", "answered")
 
     assert call_outcome("/services/scripted") == "UNAUTHORIZED"
@@ -161,7 +163,7 @@ def test_a_key_is_read_from_the_socket_url_or_the_start_message_which_wins(close
 def test_a_socket_accepts_payloads_up_to_the_body_limit(server: ServerProcess, http: httpx.Client) -> None:
     large = {**PAYLOAD, "content": "\u4e16" * 700_000, "script": [{"text": "Read."}]}  # As JSON it has 4.2 MB.
     too_large = {**PAYLOAD, "more": ["x" * (4 * 1024 * 1024)] * 2}
-    with opened(server, "/services/scripted") as line:
+    with open_socket(server, "/services/scripted") as line:
         accepted, refused = call_socket(line, large)[-1]["data"], call_socket(line, too_large)[-1]["data"]
 
     assert accepted["response"] == "Read."
@@ -172,7 +174,7 @@ def test_a_socket_accepts_payloads_up_to_the_body_limit(server: ServerProcess, h
 
 def test_a_payload_far_over_the_body_limit_closes_the_socket(server: ServerProcess) -> None:
     too_large = {**PAYLOAD, "more": "x" * (8 * 1024 * 1024 + 2048)}
-    with opened(server, "/services/scripted") as line, pytest.raises(ConnectionClosedError) as closed:
+    with open_socket(server, "/services/scripted") as line, pytest.raises(ConnectionClosedError) as closed:
         call_socket(line, too_large)
 
     # A client that is still sending may be cut off before it can read the reason.

@@ -36,7 +36,7 @@ UI: dict[str, Any] = {
 }
 
 
-def bodies(script: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def request_bodies(script: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     inputs = {"script": script}
     messages = [{"role": "user", "content": "go"}]
     return {
@@ -50,10 +50,10 @@ def bodies(script: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     }
 
 
-PATHS = sorted(bodies([]))
+PATHS = sorted(request_bodies([]))
 
 
-def same(text: str) -> str:
+def normalize(text: str) -> str:
     """The text with ids and times replaced by placeholders."""
     text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "TREE", text)
     text = re.sub(r"\b([0-9a-f]{16}){1,2}\b", "TRACE", text)
@@ -76,16 +76,16 @@ numbers = iter(range(1_000))
 def test_a_stream_over_the_socket_equals_the_http_stream(
     http: httpx.Client, page: TabClient, path: str, script: list[dict[str, Any]]
 ) -> None:
-    body, number = bodies(script)[path], next(numbers)
+    body, number = request_bodies(script)[path], next(numbers)
     response = http.post(path, json=body)
     page.send(number, path, body)
     messages = page.read_until(number)
 
-    assert same(joined_text(messages)) == same(response.content.decode())
+    assert normalize(joined_text(messages)) == normalize(response.content.decode())
     assert messages[0]["status"] == response.status_code
-    socket_headers = {name: same(value) for name, value in messages[0]["headers"].items()}
+    socket_headers = {name: normalize(value) for name, value in messages[0]["headers"].items()}
     expected_headers = {
-        name: same(value) for name, value in response.headers.items() if name not in ("date", "transfer-encoding")
+        name: normalize(value) for name, value in response.headers.items() if name not in ("date", "transfer-encoding")
     }
     assert socket_headers == {
         name: value for name, value in expected_headers.items() if name not in ("connection", "server")
@@ -147,11 +147,11 @@ def test_changes_in_one_process_are_sent_to_the_tabs_of_all_processes(
         run_stored_server(folders[0], url) as first_server,
         run_second_server(folders[1], first_server) as second_server,
     ):
-        _tell_each_other(first_server, second_server)
+        _assert_notify_each_other(first_server, second_server)
     postgres.drop(url)
 
 
-def _tell_each_other(first_server: StoredServer, second_server: StoredServer) -> None:
+def _assert_notify_each_other(first_server: StoredServer, second_server: StoredServer) -> None:
     headers = {"authorization": f"Bearer {_admin_key(first_server)}"}
     other = {"authorization": f"Bearer {_admin_key(first_server, 'theirs')}"}
     with (
@@ -163,16 +163,16 @@ def _tell_each_other(first_server: StoredServer, second_server: StoredServer) ->
             f"{first_server.url}/api/threads", json={"workflow": "scripted"}, headers=headers, trust_env=False
         )
         thread = result.json()["id"]
-        for one in (page, first_tab):
-            one.wait_for_change({"changed": "thread", "ref": thread})
+        for tab in (page, first_tab):
+            tab.wait_for_change({"changed": "thread", "ref": thread})
         body = {"messages": [{"role": "user", "content": "hello"}]}
         turn_response = httpx.post(
             f"{first_server.url}/api/threads/{thread}/turns", json=body, headers=headers, trust_env=False
         )
         run = turn_response.json()["run"]["id"]
-        for one in (page, first_tab):
-            one.wait_for_change({"changed": "run", "ref": run})
-            one.wait_for_change({"changed": "thread", "ref": thread, "run": run})
+        for tab in (page, first_tab):
+            tab.wait_for_change({"changed": "run", "ref": run})
+            tab.wait_for_change({"changed": "thread", "ref": thread, "run": run})
         foreign.send(1, "/api/about")
         foreign.read_until(1)
 

@@ -33,7 +33,7 @@ async def start_stream(
     return stream, first_events, first_events[0].response.id
 
 
-async def every(stream: Any) -> list[dict[str, Any]]:
+async def collect_events(stream: Any) -> list[dict[str, Any]]:
     return [event.to_dict() async for event in await stream]
 
 
@@ -57,7 +57,7 @@ async def test_a_stream_is_resumed_during_the_run_and_afterwards(
     gate = uuid4().hex
     stream, first_events, name = await start_stream(client, gate)
     live = [
-        asyncio.create_task(every(client.responses.retrieve(name, stream=True, starting_after=number)))
+        asyncio.create_task(collect_events(client.responses.retrieve(name, stream=True, starting_after=number)))
         for number in range(5)
     ]
 
@@ -68,7 +68,8 @@ async def test_a_stream_is_resumed_during_the_run_and_afterwards(
     assert await asyncio.gather(*live) == [all_events[number + 1 :] for number in range(5)]
     for number in range(len(all_events) + 1):
         assert (
-            await every(client.responses.retrieve(name, stream=True, starting_after=number)) == all_events[number + 1 :]
+            await collect_events(client.responses.retrieve(name, stream=True, starting_after=number))
+            == all_events[number + 1 :]
         )
 
 

@@ -11,11 +11,11 @@ from openai.types.responses import ResponseCreatedEvent, ResponseStreamEvent
 from tests.conformance.stored_server import StoredServer, run_second_server, run_stored_server
 from tests.postgres import Postgres
 
-Both = tuple[StoredServer, StoredServer]
+ServerPair = tuple[StoredServer, StoredServer]
 
 
 @pytest.fixture(scope="module")
-def both(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+def servers(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPair]:
     url = postgres.create()
     folders = [tmp_path_factory.mktemp(name) for name in ("here", "there")]
     with (
@@ -39,15 +39,15 @@ def start_stream(
     return stream, first_events, first_events[0].response.id
 
 
-def test_a_running_stream_is_resumed_through_the_other_server(both: Both) -> None:
+def test_a_running_stream_is_resumed_through_the_other_server(servers: ServerPair) -> None:
     gate = uuid4().hex
-    with both[0].openai() as client_a, both[1].openai() as client_b:
+    with servers[0].openai() as client_a, servers[1].openai() as client_b:
         stream, first_events, name = start_stream(client_a, gate)
         running = client_b.responses.retrieve(name)
         resumed = client_b.responses.retrieve(name, stream=True, starting_after=0)
         resumed_events = [next(resumed)]
 
-        both[0].open(gate)
+        servers[0].open(gate)
         all_events = [*first_events, *stream]
         resumed_events += resumed
 
@@ -56,8 +56,8 @@ def test_a_running_stream_is_resumed_through_the_other_server(both: Both) -> Non
         assert client_b.responses.retrieve(name).to_dict() == client_a.responses.retrieve(name).to_dict()
 
 
-def test_a_run_is_cancelled_through_the_other_server(both: Both) -> None:
-    with both[0].openai() as client_a, both[1].openai() as client_b:
+def test_a_run_is_cancelled_through_the_other_server(servers: ServerPair) -> None:
+    with servers[0].openai() as client_a, servers[1].openai() as client_b:
         stream, _, name = start_stream(client_a, uuid4().hex)
 
         cancelled = client_b.responses.cancel(name)
@@ -68,8 +68,8 @@ def test_a_run_is_cancelled_through_the_other_server(both: Both) -> None:
         assert last.response.to_dict() == cancelled.to_dict() == client_a.responses.cancel(name).to_dict()
 
 
-def test_a_completed_response_is_continued_through_the_other_server_at_once(both: Both) -> None:
-    with both[0].openai() as client_a, both[1].openai() as client_b:
+def test_a_completed_response_is_continued_through_the_other_server_at_once(servers: ServerPair) -> None:
+    with servers[0].openai() as client_a, servers[1].openai() as client_b:
         for _ in range(5):
             first = client_a.responses.create(model="heard", input="Hi")
             second = client_b.responses.create(model="heard", input="And?", previous_response_id=first.id)
@@ -78,16 +78,16 @@ def test_a_completed_response_is_continued_through_the_other_server_at_once(both
             assert roles == ["user", "assistant", "user", "assistant", "user"]
 
 
-def test_a_conversation_is_locked_on_both_servers_while_a_turn_runs(both: Both) -> None:
+def test_a_conversation_is_locked_on_both_servers_while_a_turn_runs(servers: ServerPair) -> None:
     gate = uuid4().hex
-    with both[0].openai() as client_a, both[1].openai() as client_b:
+    with servers[0].openai() as client_a, servers[1].openai() as client_b:
         conversation = client_a.conversations.create().id
         stream = client_a.responses.create(model="gated", input=gate, conversation=conversation, stream=True)
         next(stream)
 
         with pytest.raises(openai.ConflictError):
             client_b.responses.create(model="heard", input="And?", conversation=conversation)
-        both[0].open(gate)
+        servers[0].open(gate)
         list(stream)
 
         assert client_b.responses.create(model="heard", input="And?", conversation=conversation).status == "completed"

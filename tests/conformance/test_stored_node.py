@@ -43,14 +43,14 @@ def test_a_stream_is_resumed_during_the_run_and_afterwards(ask: AskFunction) -> 
 def test_a_run_is_cancelled_and_deleted(ask: AskFunction) -> None:
     built = ask("cancelled", gate=uuid4().hex)
 
-    assert built["running"] == bad("still_running")
+    assert built["running"] == bad_request_error("still_running")
     assert built["cancelled"]["status"] == "cancelled"
     assert built["cancelled"]["output"][0]["content"][0]["text"] == "One. "
     assert built["again"] == built["cancelled"]
     assert built["last"]["type"] == "response.incomplete"
     assert built["last"]["response"]["status"] == "cancelled"
-    assert built["finished"] == bad("not_cancellable")
-    assert built["gone"] == missing("response_not_found")
+    assert built["finished"] == bad_request_error("not_cancellable")
+    assert built["gone"] == not_found_error("response_not_found")
 
 
 def test_responses_can_be_chained(ask: AskFunction) -> None:
@@ -64,7 +64,7 @@ def test_responses_can_be_chained(ask: AskFunction) -> None:
         ["tool", "c3: 12:00"],
     ]
     assert built["items"] == ["message", "message", "message", "function_call", "function_call_output"]
-    assert built["broken"] == missing("previous_response_not_found", "previous_response_id")
+    assert built["broken"] == not_found_error("previous_response_not_found", "previous_response_id")
 
 
 def test_a_conversation_is_stored_and_answered(ask: AskFunction) -> None:
@@ -80,12 +80,12 @@ def test_a_conversation_is_stored_and_answered(ask: AskFunction) -> None:
     assert built["roles"] == ["user", "user", "assistant", "user", "assistant"]
     assert built["left"] == 4
     assert (built["deleted"]["object"], built["deleted"]["deleted"]) == ("conversation.deleted", True)
-    assert built["gone"] == missing("conversation_not_found")
+    assert built["gone"] == not_found_error("conversation_not_found")
 
 
-def bad(code: str) -> dict[str, Any]:
+def bad_request_error(code: str) -> dict[str, Any]:
     return {"kind": "BadRequestError", "status": 400, "code": code, "param": None}
 
 
-def missing(code: str, param: str | None = None) -> dict[str, Any]:
+def not_found_error(code: str, param: str | None = None) -> dict[str, Any]:
     return {"kind": "NotFoundError", "status": 404, "code": code, "param": param}

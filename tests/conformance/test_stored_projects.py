@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.stored_server import StoredServer
 
-UNKNOWN = {
+UNKNOWN_IDS = {
     "response": "resp_01m7g98eye2836590c7b54bad4",
     "conversation": "conv_01m7g98eye2836590c7b54bad4",
     "item": "msg_01m7g98eye2836590c7b54bad4_1",
@@ -47,10 +47,10 @@ def test_another_projects_objects_are_answered_like_unknown_ones(
     names = {"response": response.id, "conversation": conversation.id, "item": response.output[0].id or ""}
 
     theirs = send_request(keeper.url + prefix, keeper.other_key, method, path, body, names)
-    unknown = send_request(keeper.url + prefix, keeper.other_key, method, path, body, UNKNOWN)
+    unknown = send_request(keeper.url + prefix, keeper.other_key, method, path, body, UNKNOWN_IDS)
 
     assert theirs.status_code == 404
-    assert renamed(theirs, names) == renamed(unknown, UNKNOWN)
+    assert normalize_response(theirs, names) == normalize_response(unknown, UNKNOWN_IDS)
     with keeper.openai() as ours:
         assert ours.responses.retrieve(response.id).to_dict() == response.to_dict()
         assert next(iter(ours.conversations.items.list(conversation.id))).id == names["item"]
@@ -75,11 +75,11 @@ def test_another_projects_running_responses_are_answered_like_unknown_ones(
         names = {"response": first.response.id}
 
         theirs = send_request(keeper.url, keeper.other_key, method, path, None, names)
-        unknown = send_request(keeper.url, keeper.other_key, method, path, None, UNKNOWN)
+        unknown = send_request(keeper.url, keeper.other_key, method, path, None, UNKNOWN_IDS)
         keeper.open(gate)
 
         assert theirs.status_code == 404
-        assert renamed(theirs, names) == renamed(unknown, UNKNOWN)
+        assert normalize_response(theirs, names) == normalize_response(unknown, UNKNOWN_IDS)
         assert list(stream)[-1].type == "response.completed"
 
 
@@ -108,23 +108,23 @@ def test_the_openai_package_raises_not_found_for_another_projects_response(keepe
 
 def send_request(url: str, key: str, method: str, path: str, body: Any, names: dict[str, str]) -> httpx.Response:
     headers = {"authorization": f"Bearer {key}"}
-    sent = {name: _filled(value, names) for name, value in body.items()} if body is not None else None
-    return httpx.request(method, url + path.format(**names), json=sent, headers=headers, timeout=30)
+    filled_body = {name: _fill_names(value, names) for name, value in body.items()} if body is not None else None
+    return httpx.request(method, url + path.format(**names), json=filled_body, headers=headers, timeout=30)
 
 
-def _filled(value: Any, names: dict[str, str]) -> Any:
+def _fill_names(value: Any, names: dict[str, str]) -> Any:
     match value:
         case str():
             return re.sub(r"\{(\w+)\}", lambda match: names[match[1]], value)
         case list():
-            return [_filled(one, names) for one in value]
+            return [_fill_names(item, names) for item in value]
         case dict():
-            return {name: _filled(one, names) for name, one in value.items()}
+            return {name: _fill_names(item, names) for name, item in value.items()}
         case _:
             return value
 
 
-def renamed(answer: httpx.Response, names: dict[str, str]) -> tuple[int, dict[str, str], str]:
+def normalize_response(answer: httpx.Response, names: dict[str, str]) -> tuple[int, dict[str, str], str]:
     """The status, headers and text of a response, with ids replaced by their kinds."""
     text = answer.text
     for kind, name in names.items():

@@ -12,18 +12,18 @@ from openai.types.responses import Response, ResponseCreatedEvent, ResponseStrea
 
 from tests.conformance.stored_server import StoredServer, error_fields
 
-LONG = [
+TEXT_SCRIPT = [
     {"reasoning": "Let me see."},
     {"text": "One. "},
     {"text": "𝄞 Two."},
     {"usage": {"input_tokens": 3, "output_tokens": 4}},
 ]
-TOOL = [
+TOOL_SCRIPT = [
     {"tool_call": {"name": "get_time", "id": "c1", "arguments": {"tz": "UTC"}}},
     {"tool_result": {"id": "c1", "output": {"at": "12:00"}}},
     {"text": "It is noon."},
 ]
-FAILS = [{"text": "One. "}, {"fail": {"code": "model_down", "message": "The model is down."}}]
+FAILING_SCRIPT = [{"text": "One. "}, {"fail": {"code": "model_down", "message": "The model is down."}}]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def received_messages(response: Response) -> list[list[str]]:
 # Retrieved
 
 
-@pytest.mark.parametrize("script", [LONG, TOOL, []])
+@pytest.mark.parametrize("script", [TEXT_SCRIPT, TOOL_SCRIPT, []])
 def test_a_response_is_retrieved_as_it_was_created(client: openai.OpenAI, script: list[dict[str, Any]]) -> None:
     request: dict[str, Any] = {"input": json.dumps(script), "metadata": {"a": "b"}, "instructions": "Be brief."}
 
@@ -67,14 +67,14 @@ def test_a_response_is_retrieved_as_it_was_created(client: openai.OpenAI, script
 
 
 def test_a_streamed_response_is_retrieved_as_in_its_last_event(client: openai.OpenAI) -> None:
-    last = list(client.responses.create(model="scripted", input=json.dumps(TOOL), stream=True))[-1]
+    last = list(client.responses.create(model="scripted", input=json.dumps(TOOL_SCRIPT), stream=True))[-1]
 
     assert last.type == "response.completed"
     assert client.responses.retrieve(last.response.id).to_dict() == last.response.to_dict()
 
 
 def test_a_failed_response_is_stored_with_its_partial_output(client: openai.OpenAI) -> None:
-    stream = client.responses.create(model="scripted", input=json.dumps(FAILS), stream=True)
+    stream = client.responses.create(model="scripted", input=json.dumps(FAILING_SCRIPT), stream=True)
     first = next(stream)
     assert isinstance(first, ResponseCreatedEvent)
     with pytest.raises(openai.APIError, match="The model is down"):
@@ -104,7 +104,7 @@ def test_a_response_created_with_store_false_is_not_found(client: openai.OpenAI)
 # Resumed
 
 
-@pytest.mark.parametrize("script", [LONG, TOOL])
+@pytest.mark.parametrize("script", [TEXT_SCRIPT, TOOL_SCRIPT])
 def test_a_finished_stream_is_replayed_from_any_event(client: openai.OpenAI, script: list[dict[str, Any]]) -> None:
     first = list(client.responses.create(model="scripted", input=json.dumps(script), stream=True))
     assert isinstance(first[0], ResponseCreatedEvent)
@@ -187,7 +187,7 @@ def test_a_client_that_disconnects_cancels_its_run(client: openai.OpenAI) -> Non
 
 
 def test_a_completed_response_cannot_be_cancelled(client: openai.OpenAI) -> None:
-    done = client.responses.create(model="scripted", input=json.dumps(LONG))
+    done = client.responses.create(model="scripted", input=json.dumps(TEXT_SCRIPT))
 
     with pytest.raises(openai.BadRequestError, match="has ended and cannot be cancelled") as raised:
         client.responses.cancel(done.id)

@@ -17,7 +17,7 @@ from tests.conformance.sse_frames import responses_body, stream_frames
 EVENTS: dict[str, type[BaseModel]] = {
     get_args(event.model_fields["type"].annotation)[0]: event for event in get_args(get_args(ResponseStreamEvent)[0])
 }
-UNKNOWN = {
+ALLOWED_EXTRA_PATHS = {
     # Required by the validators of Open Responses.
     "response.presence_penalty",
     "response.frequency_penalty",
@@ -31,14 +31,14 @@ UNKNOWN = {
     "response.output.palaver:is_error",
 }
 
-KEYS = set(  # Validators reject a missing key as they do a wrong one.
+RESPONSE_KEYS = set(  # Validators reject a missing key as they do a wrong one.
     "id object created_at completed_at status background error incomplete_details instructions max_output_tokens "
     "max_tool_calls metadata model output parallel_tool_calls presence_penalty frequency_penalty previous_response_id "
     "conversation prompt_cache_key reasoning safety_identifier service_tier store temperature text tool_choice tools "
     "top_logprobs top_p truncation usage".split()
 )
 
-EVERYTHING: list[Step] = [
+FULL_SCRIPT: list[Step] = [
     {"reasoning": "One thing after another."},
     {
         "message": {
@@ -64,15 +64,15 @@ EVERYTHING: list[Step] = [
     {"text": "Done."},
     {"usage": {"input_tokens": 3, "output_tokens": 4}},
 ]
-ENDING_WELL = {name: scenario.script for name, scenario in SCENARIOS.items() if scenario.built.error is None} | {
-    "everything": EVERYTHING
+SUCCESSFUL_SCRIPTS = {name: scenario.script for name, scenario in SCENARIOS.items() if scenario.built.error is None} | {
+    "everything": FULL_SCRIPT
 }
-SCRIPTS = ENDING_WELL | {
+SCRIPTS = SUCCESSFUL_SCRIPTS | {
     name: scenario.script for name, scenario in SCENARIOS.items() if scenario.built.error and not scenario.refused
 }
 
 each_script = pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
-each_that_ends_well = pytest.mark.parametrize("script", ENDING_WELL.values(), ids=ENDING_WELL)
+each_successful_script = pytest.mark.parametrize("script", SUCCESSFUL_SCRIPTS.values(), ids=SUCCESSFUL_SCRIPTS)
 
 
 @each_script
@@ -84,21 +84,21 @@ def test_every_responses_event_validates_as_an_openai_type(http: httpx.Client, s
         assert event.event == event.data["type"]
         if event.data.get("item", {}).get("type", "").startswith("palaver:"):
             continue
-        data = without_our_own(event.data)
-        assert set(data.get("response", KEYS)) == KEYS
+        data = without_extensions(event.data)
+        assert set(data.get("response", RESPONSE_KEYS)) == RESPONSE_KEYS
         value = EVENTS[data["type"]].model_validate_json(json.dumps(data), strict=True)
-        assert set(unknown(value)) <= UNKNOWN
+        assert set(extra_paths(value)) <= ALLOWED_EXTRA_PATHS
 
 
-@each_that_ends_well
+@each_successful_script
 def test_the_responses_body_validates_as_an_openai_type(http: httpx.Client, script: list[Step]) -> None:
     answer = http.post("/scripted/v1/responses", json=responses_body(script))
 
-    body = without_our_own({"response": answer.json()})["response"]
+    body = without_extensions({"response": answer.json()})["response"]
     value = Response.model_validate_json(json.dumps(body), strict=True)
 
-    assert set(body) == KEYS
-    assert {f"response.{path}" for path in unknown(value)} <= UNKNOWN
+    assert set(body) == RESPONSE_KEYS
+    assert {f"response.{path}" for path in extra_paths(value)} <= ALLOWED_EXTRA_PATHS
 
 
 @each_script
@@ -111,7 +111,7 @@ def test_every_event_of_invocations_passes_mlflows_validation(http: httpx.Client
         ResponsesAgentStreamEvent.model_validate(event.data)
 
 
-@each_that_ends_well
+@each_successful_script
 def test_the_body_of_invocations_passes_mlflows_validation(http: httpx.Client, script: list[Step]) -> None:
     answer = http.post("/scripted/invocations", json=responses_body(script))
 
@@ -135,10 +135,10 @@ def test_every_chat_completions_chunk_validates_as_an_openai_type(http: httpx.Cl
             assert set(chunk.data) == {"error"}
             continue
         value = ChatCompletionChunk.model_validate_json(json.dumps(chunk.data), strict=True)
-        assert set(unknown(value)) <= {"choices.delta.reasoning_content", "choices.delta.annotations"}
+        assert set(extra_paths(value)) <= {"choices.delta.reasoning_content", "choices.delta.annotations"}
 
 
-@each_that_ends_well
+@each_successful_script
 def test_the_chat_completions_body_validates_as_an_openai_type(http: httpx.Client, script: list[Step]) -> None:
     body = {
         "model": "scripted",
@@ -149,10 +149,10 @@ def test_the_chat_completions_body_validates_as_an_openai_type(http: httpx.Clien
 
     value = ChatCompletion.model_validate_json(answer.content, strict=True)
 
-    assert set(unknown(value)) <= {"choices.message.reasoning_content"}
+    assert set(extra_paths(value)) <= {"choices.message.reasoning_content"}
 
 
-def without_our_own(data: dict[str, Any]) -> dict[str, Any]:
+def without_extensions(data: dict[str, Any]) -> dict[str, Any]:
     """Remove what OpenAI's types cannot know: Palaver's own items and error codes."""
     response = data.get("response")
     if response is None:
@@ -166,16 +166,16 @@ def without_our_own(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "response": response}
 
 
-def unknown(value: object, path: str = "") -> Iterator[str]:
+def extra_paths(value: object, path: str = "") -> Iterator[str]:
     """The paths of keys that are not fields of their model."""
     if isinstance(value, list):
         for item in value:
-            yield from unknown(item, path)
+            yield from extra_paths(item, path)
     if isinstance(value, BaseModel):
         for name in value.model_extra or {}:
             yield f"{path}{name}"
         for name in type(value).model_fields:
-            yield from unknown(getattr(value, name), f"{path}{name}.")
+            yield from extra_paths(getattr(value, name), f"{path}{name}.")
 
 
 def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:

@@ -22,7 +22,7 @@ from tests.e2e.playground import (
 from tests.server_process import ServerProcess, server_process
 
 FLOWS = Path(__file__).parent / "flows_edits.py"
-NEXT = JOB.replace("/v1/", "/v2/")
+UPDATED_JOB = JOB.replace("/v1/", "/v2/")
 PATCH = """\
 --- a/patients
 +++ b/patients
@@ -53,7 +53,7 @@ def diff(container: Page | Locator) -> Locator:
     return container.get_by_role("figure").filter(has=container.get_by_text("patients", exact=True)).last
 
 
-async def code(page: Page) -> str:
+async def read_code(page: Page) -> str:
     """Return the job's code in the inputs form."""
     await page.get_by_role("button", name=re.compile("^(Inputs|context)")).click()
     form = page.get_by_role("dialog", name="Inputs")
@@ -65,7 +65,7 @@ async def code(page: Page) -> str:
     return text
 
 
-async def write(page: Page, text: str) -> None:
+async def write_code(page: Page, text: str) -> None:
     """Replace the code in the inputs form."""
     await page.get_by_role("button", name=re.compile("^(Inputs|context)")).click()
     field = page.get_by_role("dialog", name="Inputs").get_by_role("textbox", name="expression")
@@ -77,14 +77,14 @@ async def write(page: Page, text: str) -> None:
     await page.keyboard.press("Escape")
 
 
-async def sent(page: Page) -> Any:
+async def last_run_inputs(page: Page) -> Any:
     """Return the inputs of the last run, as the server stored them."""
     runs = await (await page.request.get("/api/runs", params={"limit": 1})).json()
     run = await (await page.request.get(f"/api/runs/{runs['data'][0]['id']}", params={"include": "input"})).json()
     return run["input"]["inputs"]
 
 
-async def clipboard(page: Page) -> str:
+async def read_clipboard(page: Page) -> str:
     """Return the text on the clipboard."""
     return await page.evaluate("navigator.clipboard.readText()")
 
@@ -109,15 +109,15 @@ async def test_a_change_is_shown_below_the_text_and_can_be_copied(page: Page) ->
     assert tops == sorted(tops)
 
     await diff(page).get_by_role("button", name="Copy new code").click()
-    assert await clipboard(page) == NEXT
+    assert await read_clipboard(page) == UPDATED_JOB
     await diff(page).get_by_role("button", name="Copy as patch").click()
-    assert (await clipboard(page)).startswith(PATCH)
+    assert (await read_clipboard(page)).startswith(PATCH)
     await take_screenshots(page, "code-edit")
 
 
 async def test_a_change_is_applied_sent_with_the_next_question_and_undone(page: Page, context: BrowserContext) -> None:
     await page.goto("/play?workflow=mender")
-    assert await code(page) == JOB
+    assert await read_code(page) == JOB
     await send_message(page, "Move it on")
     await wait_for_answer(cell(page, 1), "version 2")
     await expect(diff(page).get_by_role("status")).to_have_text("to the input context.expression")
@@ -128,7 +128,7 @@ async def test_a_change_is_applied_sent_with_the_next_question_and_undone(page: 
     undo = diff(page).get_by_role("button", name="Undo")
     await expect(undo).to_be_focused()
     await expect(diff(page).get_by_role("status")).to_contain_text("Applied to context.expression")
-    assert await code(page) == NEXT
+    assert await read_code(page) == UPDATED_JOB
     await take_screenshots(page, "code-edit-applied")
 
     # Another tab shows it too and can undo it.
@@ -136,15 +136,15 @@ async def test_a_change_is_applied_sent_with_the_next_question_and_undone(page: 
     await other.goto(page.url)
     await diff(other).get_by_role("button", name="Undo").click()
     await expect(diff(page).get_by_role("button", name="Apply", exact=True)).to_be_visible()
-    assert await code(page) == JOB
+    assert await read_code(page) == JOB
     await diff(page).get_by_role("button", name="Apply", exact=True).click()
     await expect(diff(other).get_by_role("button", name="Undo")).to_be_visible()
     await other.close()
 
     await send_message(page, "And once more, clean")
     await wait_for_answer(cell(page, 1), "calls version 2; I will move it to version 3.")
-    assert (await sent(page))["context"] == {
-        "expression": NEXT,
+    assert (await last_run_inputs(page))["context"] == {
+        "expression": UPDATED_JOB,
         "adaptor": "http@6.5.4",
         "input": {"cursor": "2026-01-01"},
     }
@@ -155,21 +155,21 @@ async def test_code_that_has_changed_is_replaced_only_after_confirmation(page: P
     await page.goto("/play?workflow=mender")
     await send_message(page, "Move it on")
     await wait_for_answer(cell(page, 1), "version 2")
-    await write(page, "// My own work\n")
+    await write_code(page, "// My own work\n")
     await expect(diff(page).get_by_role("status")).to_have_text("context.expression has changed since")
     await diff(page).get_by_role("button", name="Apply", exact=True).click()
     confirmation = page.get_by_role("dialog", name="The code has changed since")
     await expect(confirmation).to_be_visible()
     await take_screenshot(page, "code-edit-changed")
     await confirmation.get_by_role("button", name="Cancel").click()
-    assert await code(page) == "// My own work\n"
+    assert await read_code(page) == "// My own work\n"
 
     await diff(page).get_by_role("button", name="Apply", exact=True).click()
     await confirmation.get_by_role("button", name="Apply anyway").click()
     await expect(diff(page).get_by_role("button", name="Undo")).to_be_visible()
-    assert await code(page) == NEXT
+    assert await read_code(page) == UPDATED_JOB
     await diff(page).get_by_role("button", name="Undo").click()
-    assert await code(page) == "// My own work\n"
+    assert await read_code(page) == "// My own work\n"
 
 
 async def test_an_edit_without_a_name_finds_its_input_and_an_empty_job_is_filled(page: Page) -> None:
@@ -178,16 +178,18 @@ async def test_an_edit_without_a_name_finds_its_input_and_an_empty_job_is_filled
     await wait_for_answer(cell(page, 1), "version 2")
     await expect(diff(page)).not_to_contain_text("finding")
     await diff(page).get_by_role("button", name="Apply", exact=True).click()
-    assert await code(page) == NEXT
+    assert await read_code(page) == UPDATED_JOB
 
-    await write(page, "")
+    await write_code(page, "")
     await send_message(page, "Begin anew, for Windows")
     await wait_for_answer(cell(page, 1), "The job has 0 lines")
     await diff(page).get_by_role("button", name="Apply", exact=True).click()
-    assert await code(page) == "get('/v1/patients');\n"
+    assert await read_code(page) == "get('/v1/patients');\n"
     await send_message(page, "Go on")
     await wait_for_answer(cell(page, 1), "The job has 1 lines")
-    assert (await sent(page))["context"]["expression"] == "get('/v1/patients');\r\n"  # Viewing does not edit it.
+    assert (await last_run_inputs(page))["context"][
+        "expression"
+    ] == "get('/v1/patients');\r\n"  # Viewing does not edit it.
 
 
 async def test_the_inputs_form_has_an_editor_with_syntax_highlighting(page: Page) -> None:

@@ -12,11 +12,11 @@ from tests.e2e.evaluations import country_rows, create_testset, drawer, result_r
 from tests.e2e.page_monitor import PageMonitor
 from tests.e2e.playground import overflow, record_figure, take_screenshot, take_screenshots
 from tests.e2e.test_hostile import PAYLOADS
-from tests.e2e.test_long import LONG_TASKS, longest
+from tests.e2e.test_long import LONG_TASKS, take_long_tasks
 from tests.server_process import ServerProcess, server_process
 
 FLOWS = Path(__file__).parent / "flows_evaluation.py"
-ATLAS = [
+ATLAS_VARIANTS = [
     {"name": "long", "workflow": "atlas"},
     {"name": "short", "workflow": "atlas", "parameters": {"style": "short"}},
 ]
@@ -33,7 +33,7 @@ def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
         yield server
 
 
-async def wait_for_matches(dialog: Locator, words: str) -> None:
+async def add_evaluator(dialog: Locator, words: str) -> None:
     """Add the first evaluator that matches `words`."""
     await dialog.get_by_role("searchbox", name="Find an evaluator").fill(words)
     await expect(dialog.get_by_role("list", name="Evaluators to add").get_by_role("button").first).to_be_visible()
@@ -68,7 +68,7 @@ async def test_the_empty_page_explains_how_to_start_and_a_first_evaluation_is_ru
     await dialog.get_by_role("searchbox", name="Find an evaluator").fill("contains")
     await dialog.get_by_role("button", name=re.compile(r"^Contains The text contains a substring")).click()
     await dialog.get_by_role("button", name="Add an evaluator").click()
-    await wait_for_matches(dialog, "regular")
+    await add_evaluator(dialog, "regular")
     regex = dialog.get_by_role("group", name="Evaluator Regular expression")
     await regex.get_by_role("textbox", name="pattern").fill("^[A-Z")
     await expect(dialog).to_contain_text("8 rows × 2 variants: 16 cells")
@@ -117,7 +117,7 @@ async def test_an_imported_file_of_questions_is_evaluated_with_a_chat(page: Page
     dialog = page.get_by_role("dialog", name="New evaluation")
     await dialog.get_by_role("button", name="Add a workflow").click()
     await dialog.get_by_role("combobox", name="Workflow").select_option("guide")
-    await wait_for_matches(dialog, "contains")
+    await add_evaluator(dialog, "contains")
 
     columns = dialog.get_by_role("region", name="Columns")
     await expect(columns).to_contain_text("the user says \u2190 question \u00b7 expected \u2190 expected")
@@ -145,7 +145,7 @@ async def test_a_rejected_evaluation_leads_to_the_invalid_field(
     dialog = page.get_by_role("dialog", name="New evaluation")
     await dialog.get_by_role("button", name="Add a workflow").click()
     await dialog.get_by_role("combobox", name="Workflow").select_option("guide")
-    await wait_for_matches(dialog, "contains")
+    await add_evaluator(dialog, "contains")
     await dialog.get_by_role("button", name="Run", exact=True).click()
 
     messages = dialog.get_by_role("combobox", name="Messages")
@@ -167,7 +167,11 @@ async def test_a_rejected_evaluation_leads_to_the_invalid_field(
 
 async def test_figures_lead_to_results_and_results_to_their_answers(page: Page, site: ServerProcess) -> None:
     set_id = await create_testset(site, "Regions", country_rows())
-    request = {"testset": {"id": set_id}, "variants": ATLAS, "evaluators": [{"key": "contains"}, {"key": "polite"}]}
+    request = {
+        "testset": {"id": set_id},
+        "variants": ATLAS_VARIANTS,
+        "evaluators": [{"key": "contains"}, {"key": "polite"}],
+    }
     ev = await run_evaluation(site, name="Two styles", **request)
     await page.goto(f"/evaluations/{ev}")
     figures = page.get_by_role("region", name="Figures")
@@ -230,7 +234,7 @@ async def test_a_running_evaluation_is_followed_cancelled_rerun_and_deleted(page
     dialog = page.get_by_role("dialog", name="New evaluation")
     await dialog.get_by_role("button", name="Add a workflow").click()
     await dialog.get_by_role("combobox", name="Workflow").select_option("sleepy")
-    await wait_for_matches(dialog, "exact")
+    await add_evaluator(dialog, "exact")
     await dialog.get_by_role("button", name="Repeats and limits").click()
     await dialog.get_by_role("spinbutton", name=re.compile("At once")).fill("2")
     await dialog.get_by_role("button", name="Run", exact=True).click()
@@ -258,7 +262,7 @@ async def test_two_variants_are_compared_row_by_row(page: Page, site: ServerProc
         site,
         name="Styles",
         testset={"id": set_id},
-        variants=ATLAS,
+        variants=ATLAS_VARIANTS,
         evaluators=[{"key": "contains"}, {"key": "levenshtein"}],
     )
     await page.goto(f"/evaluations/{ev}")
@@ -300,7 +304,9 @@ async def test_a_thousand_results_scroll_without_long_tasks(page: Page, site: Se
     set_id = await create_testset(
         site, "Many", [{"country": f"Land {number}", "expected": "London"} for number in range(1_000)]
     )
-    ev = await run_evaluation(site, testset={"id": set_id}, variants=ATLAS[:1], evaluators=[{"key": "contains"}])
+    ev = await run_evaluation(
+        site, testset={"id": set_id}, variants=ATLAS_VARIANTS[:1], evaluators=[{"key": "contains"}]
+    )
     await page.goto(f"/evaluations/{ev}")
     await expect(result_rows(page).first).to_contain_text("Land 0")
     await page.evaluate(LONG_TASKS)
@@ -310,7 +316,7 @@ async def test_a_thousand_results_scroll_without_long_tasks(page: Page, site: Se
         await page.keyboard.press("End")
     await expect(result_rows(page).filter(has_text="Land 299")).to_be_visible()
     assert await result_rows(page).count() < 60
-    slowest = max(await longest(page), default=0)
+    slowest = max(await take_long_tasks(page), default=0)
     record_figure("evaluation results: longest task while scrolling, ms", slowest)
     assert slowest < 400
 

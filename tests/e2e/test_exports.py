@@ -22,12 +22,12 @@ def boards(page: Page) -> Locator:
     return page.get_by_role("region", name="Boards")
 
 
-def line(container: Locator, title: str) -> Locator:
+def list_row(container: Locator, title: str) -> Locator:
     """One thread or board of a list."""
     return container.get_by_role("listitem").filter(has_text=title)
 
 
-async def menu(container: Locator, label: str, item: str) -> None:
+async def choose_menu_item(container: Locator, label: str, item: str) -> None:
     """Choose an item of a row's menu."""
     await container.hover()
     await container.get_by_role("button", name=label).click()
@@ -39,13 +39,13 @@ async def send_and_wait(page: Page, text: str) -> None:
     await page.goto("/play?workflow=scripted")
     await send_message(page, text)
     await wait_for_answer(cell(page, 1), text)
-    await expect(line(threads(page), text)).to_be_visible()
+    await expect(list_row(threads(page), text)).to_be_visible()
 
 
-async def exported(page: Page, title: str, item: str, folder: Path) -> Path:
+async def export_thread(page: Page, title: str, item: str, folder: Path) -> Path:
     """Export a thread and return the downloaded file."""
     async with page.expect_download() as download:
-        await menu(line(threads(page), title), MENU, item)
+        await choose_menu_item(list_row(threads(page), title), MENU, item)
     file = await download.value
     path = folder / file.suggested_filename
     await file.save_as(path)
@@ -56,16 +56,16 @@ async def test_a_thread_is_exported_in_three_formats(page: Page, browser: Browse
     await send_and_wait(page, "Export <b>me</b> & keep me")
     title = "Export <b>me</b>"
 
-    all_branches = await exported(page, title, "JSONL, all branches", tmp_path)
+    all_branches = await export_thread(page, title, "JSONL, all branches", tmp_path)
     lines = [json.loads(text) for text in all_branches.read_text("utf-8").splitlines()]
     assert all_branches.suffixes == [".jsonl"]
     assert sum("Export <b>me</b> & keep me" in json.dumps(one) for one in lines) >= 1
 
-    messages_only = await exported(page, title, "Messages", tmp_path)
+    messages_only = await export_thread(page, title, "Messages", tmp_path)
     assert messages_only.suffixes == [".messages", ".jsonl"]
     assert "keep me" in messages_only.read_text("utf-8")
 
-    html_file = await exported(page, title, "HTML page", tmp_path)
+    html_file = await export_thread(page, title, "HTML page", tmp_path)
     assert html_file.suffixes == [".html"]
     urls: list[str] = []
     context = await browser.new_context(viewport={"width": 1280, "height": 800})
@@ -82,30 +82,30 @@ async def test_a_thread_is_exported_in_three_formats(page: Page, browser: Browse
 async def test_a_thread_is_renamed_pinned_and_deleted(page: Page) -> None:
     await send_and_wait(page, "A thread among others")
     await send_and_wait(page, "The second thread")
-    await menu(line(threads(page), "A thread among others"), MENU, "Rename")
+    await choose_menu_item(list_row(threads(page), "A thread among others"), MENU, "Rename")
     await page.get_by_role("dialog").get_by_role("textbox", name="Title").fill("Renamed")
     await page.keyboard.press("Enter")
-    await expect(line(threads(page), "Renamed")).to_be_visible()
-    await expect(line(threads(page), "A thread among others")).to_have_count(0)
+    await expect(list_row(threads(page), "Renamed")).to_be_visible()
+    await expect(list_row(threads(page), "A thread among others")).to_have_count(0)
 
-    await menu(line(threads(page), "Renamed"), MENU, "Pin")
+    await choose_menu_item(list_row(threads(page), "Renamed"), MENU, "Pin")
     await expect(threads(page).get_by_role("heading", name="Pinned")).to_be_visible()
     await expect(threads(page).get_by_role("listitem").first).to_contain_text("Renamed")
     await take_screenshot(page, "pinned")
     await page.reload()
     await expect(threads(page).get_by_role("listitem").first).to_contain_text("Renamed")
-    await menu(line(threads(page), "Renamed"), MENU, "Unpin")
+    await choose_menu_item(list_row(threads(page), "Renamed"), MENU, "Unpin")
     await expect(threads(page).get_by_role("heading", name="Pinned")).to_have_count(0)
 
-    await menu(line(threads(page), "Renamed"), MENU, "Delete")
+    await choose_menu_item(list_row(threads(page), "Renamed"), MENU, "Delete")
     await page.get_by_role("dialog", name="Delete this thread?").get_by_role("button", name="Cancel").click()
-    await expect(line(threads(page), "Renamed")).to_be_visible()
-    await menu(line(threads(page), "Renamed"), MENU, "Delete")
+    await expect(list_row(threads(page), "Renamed")).to_be_visible()
+    await choose_menu_item(list_row(threads(page), "Renamed"), MENU, "Delete")
     await page.get_by_role("dialog", name="Delete this thread?").get_by_role("button", name="Delete").click()
-    await expect(line(threads(page), "Renamed")).to_have_count(0)
+    await expect(list_row(threads(page), "Renamed")).to_have_count(0)
     await page.reload()
-    await expect(line(threads(page), "The second thread")).to_be_visible()
-    await expect(line(threads(page), "Renamed")).to_have_count(0)
+    await expect(list_row(threads(page), "The second thread")).to_be_visible()
+    await expect(list_row(threads(page), "Renamed")).to_have_count(0)
 
 
 async def test_threads_are_found_by_the_text_of_their_messages(page: Page) -> None:
@@ -115,21 +115,21 @@ async def test_threads_are_found_by_the_text_of_their_messages(page: Page) -> No
     await send_and_wait(page, "About nothing")
 
     await page.get_by_role("searchbox", name="Search threads").fill("kumquat")
-    await expect(line(threads(page), "About nothing")).to_have_count(0)
-    await line(threads(page), "About marmalade").click()
+    await expect(list_row(threads(page), "About nothing")).to_have_count(0)
+    await list_row(threads(page), "About marmalade").click()
     await expect(messages(cell(page, 1)).nth(2)).to_contain_text("and the kumquat in it")
     await page.get_by_role("button", name="Clear the search").click()
-    await expect(line(threads(page), "About nothing")).to_be_visible()
+    await expect(list_row(threads(page), "About nothing")).to_be_visible()
 
 
 async def test_a_thread_that_is_deleted_while_it_is_shown_leaves_an_empty_cell(page: Page, watch: PageMonitor) -> None:
     await send_and_wait(page, "Here today")
-    await menu(line(threads(page), "Here today"), MENU, "Delete")
+    await choose_menu_item(list_row(threads(page), "Here today"), MENU, "Delete")
     await page.get_by_role("dialog", name="Delete this thread?").get_by_role("button", name="Delete").click()
     await expect(messages(cell(page, 1))).to_have_count(0)
     await send_message(page, "Here again")
     await wait_for_answer(cell(page, 1), "Here again")
-    await expect(line(threads(page), "Here again")).to_be_visible()
+    await expect(list_row(threads(page), "Here again")).to_be_visible()
     watch.forgive("404")  # The cell requested the deleted thread.
 
 
@@ -137,20 +137,20 @@ async def test_a_board_is_renamed_and_deleted_and_its_threads_stay(page: Page, w
     await send_and_wait(page, "On a board of its own")
     name = page.get_by_role("textbox", name="Name of the board")
     await name.fill("First name")
-    await expect(line(boards(page), "First name")).to_be_visible()
-    await menu(line(boards(page), "First name"), "Board menu", "Rename")
+    await expect(list_row(boards(page), "First name")).to_be_visible()
+    await choose_menu_item(list_row(boards(page), "First name"), "Board menu", "Rename")
     await page.get_by_role("dialog").get_by_role("textbox", name="Name").fill("Second name")
     await page.keyboard.press("Enter")
-    await expect(line(boards(page), "Second name")).to_be_visible()
+    await expect(list_row(boards(page), "Second name")).to_be_visible()
     await expect(name).to_have_value("Second name")
 
-    await menu(line(boards(page), "Second name"), "Board menu", "Delete")
+    await choose_menu_item(list_row(boards(page), "Second name"), "Board menu", "Delete")
     await page.get_by_role("dialog", name="Delete this board?").get_by_role("button", name="Delete").click()
-    await expect(line(boards(page), "Second name")).to_have_count(0)
+    await expect(list_row(boards(page), "Second name")).to_have_count(0)
     await expect(page).not_to_have_url(re.compile(r"/play/brd_\w+$"))
     await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
 
     await page.reload()
-    await line(threads(page), "On a board of its own").click()
+    await list_row(threads(page), "On a board of its own").click()
     await expect(page).to_have_url(re.compile(r"/play/conv_\w+"))
     await expect(messages(cell(page, 1))).to_have_count(2)

@@ -37,24 +37,24 @@ PASTE = """(field, transfer) => field.dispatchEvent(
 )"""
 
 
-def attached(page: Page) -> Locator:
+def attached_files(page: Page) -> Locator:
     """The files attached to the message."""
     return page.get_by_role("list", name="Attached files").get_by_role("listitem")
 
 
-async def choose(page: Page, name: str, kind: str, data: bytes) -> None:
+async def attach_file(page: Page, name: str, kind: str, data: bytes) -> None:
     """Attach a file as a person does: from the browser's own dialog."""
     async with page.expect_file_chooser() as chooser:
         await page.get_by_role("button", name="Attach files").click()
     await (await chooser.value).set_files([{"name": name, "mimeType": kind, "buffer": data}])
 
 
-def saved(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
     """Return the bytes of a downloaded file."""
     return path.read_bytes()
 
 
-async def is_drawn(image: Locator, width: int = 96) -> None:
+async def expect_drawn(image: Locator, width: int = 96) -> None:
     """Wait until the picture is shown with the expected width."""
     await expect(image).to_be_visible()
     await expect(image).to_have_js_property("naturalWidth", width)
@@ -62,12 +62,12 @@ async def is_drawn(image: Locator, width: int = 96) -> None:
 
 async def test_chosen_files_are_previewed_sent_and_available_after_a_reload(page: Page) -> None:
     await page.goto("/play?workflow=clerk")
-    await choose(page, "blue.png", "image/png", PICTURE)
-    await expect(attached(page)).to_have_count(1)
-    await is_drawn(attached(page).locator("img"))
-    await choose(page, "notes ü.txt", "text/plain", NOTES)
-    await expect(attached(page)).to_have_count(2)
-    await expect(attached(page).nth(1)).to_contain_text("notes ü.txt")
+    await attach_file(page, "blue.png", "image/png", PICTURE)
+    await expect(attached_files(page)).to_have_count(1)
+    await expect_drawn(attached_files(page).locator("img"))
+    await attach_file(page, "notes ü.txt", "text/plain", NOTES)
+    await expect(attached_files(page)).to_have_count(2)
+    await expect(attached_files(page).nth(1)).to_contain_text("notes ü.txt")
     await take_screenshots(page, "attached")
     await send_message(page, "Look")
 
@@ -75,18 +75,18 @@ async def test_chosen_files_are_previewed_sent_and_available_after_a_reload(page
     await wait_for_answer(chat_cell, f"notes ü.txt, text/plain, {len(NOTES)} bytes")
     await expect(messages(chat_cell).last).to_contain_text(f"blue.png, image/png, {len(PICTURE)} bytes")
     await expect(messages(chat_cell).last).to_contain_text("You said 'Look' and gave me 2.")
-    await expect(attached(page)).to_have_count(0)
+    await expect(attached_files(page)).to_have_count(0)
     await take_screenshots(page, "files")
 
     await page.reload()
     question = messages(chat_cell).first
-    await is_drawn(question.get_by_role("img", name="blue.png"))
+    await expect_drawn(question.get_by_role("img", name="blue.png"))
     async with page.expect_download() as download:
         await question.get_by_role("link", name="notes ü.txt").click()
-    assert saved(await (await download.value).path()) == NOTES
+    assert read_bytes(await (await download.value).path()) == NOTES
 
     await question.get_by_role("button", name="Open blue.png").click()
-    await is_drawn(page.get_by_role("dialog", name="blue.png").get_by_role("img", name="blue.png"))
+    await expect_drawn(page.get_by_role("dialog", name="blue.png").get_by_role("img", name="blue.png"))
 
 
 async def test_files_can_be_pasted_dropped_and_removed(page: Page) -> None:
@@ -94,13 +94,13 @@ async def test_files_can_be_pasted_dropped_and_removed(page: Page) -> None:
     field = page.get_by_role("textbox", name="Message", exact=True)
     picture = await page.evaluate_handle(TRANSFER, ["shot.png", "image/png", base64.b64encode(PICTURE).decode()])
     await field.evaluate(PASTE, picture)
-    await expect(attached(page)).to_have_count(1)
+    await expect(attached_files(page)).to_have_count(1)
 
     notes = await page.evaluate_handle(TRANSFER, ["notes.txt", "text/plain", base64.b64encode(NOTES).decode()])
     await field.dispatch_event("drop", {"dataTransfer": notes})
-    await expect(attached(page)).to_have_count(2)
+    await expect(attached_files(page)).to_have_count(2)
     await page.get_by_role("button", name="Remove shot.png").click()
-    await expect(attached(page)).to_have_count(1)
+    await expect(attached_files(page)).to_have_count(1)
 
     await page.get_by_role("button", name="Send", exact=True).click()  # A file alone is a message, too.
     await wait_for_answer(cell(page, 1), f"notes.txt, text/plain, {len(NOTES)} bytes")
@@ -112,11 +112,11 @@ async def test_a_file_over_the_size_limit_is_rejected_with_a_message(browser: Br
         context = await browser.new_context(base_url=small.url, viewport=LAPTOP)
         page = await context.new_page()
         await page.goto("/play?workflow=clerk")
-        await choose(page, "huge.bin", "application/octet-stream", bytes(1024 * 1024 + 1))
+        await attach_file(page, "huge.bin", "application/octet-stream", bytes(1024 * 1024 + 1))
         await expect(page.get_by_text("huge.bin is larger than 1 MB, the most that this server takes.")).to_be_visible()
-        await expect(attached(page)).to_have_count(0)
+        await expect(attached_files(page)).to_have_count(0)
         await take_screenshot(page, "too-large")
 
-        await choose(page, "fits.bin", "application/octet-stream", bytes(1024 * 1024))
-        await expect(attached(page)).to_have_count(1)
+        await attach_file(page, "fits.bin", "application/octet-stream", bytes(1024 * 1024))
+        await expect(attached_files(page)).to_have_count(1)
         await context.close()

@@ -12,8 +12,8 @@ from tests.e2e.page_monitor import PageMonitor
 from tests.e2e.playground import record_figure, take_screenshots
 from tests.server_process import ServerProcess, server_process
 
-LIMIT = 350_000
-"""Bytes of the first view, gzip'd."""
+MAX_FIRST_VIEW_BYTES = 350_000
+"""Limit for the first view, compressed with gzip."""
 
 
 def test_the_document_has_security_headers_and_no_cache(site: ServerProcess) -> None:
@@ -22,7 +22,7 @@ def test_the_document_has_security_headers_and_no_cache(site: ServerProcess) -> 
     nonce = re.search(r'nonce="([^"]+)"', answer.text)
     assert nonce is not None
     assert answer.status_code == 200
-    assert {name: answer.headers.get(name) for name in GUARDED} == {
+    assert {name: answer.headers.get(name) for name in CHECKED_HEADERS} == {
         "content-type": "text/html; charset=utf-8",
         "cache-control": "no-cache",
         "content-security-policy": (
@@ -39,7 +39,7 @@ def test_the_document_has_security_headers_and_no_cache(site: ServerProcess) -> 
     assert not re.search(r"<script(?![^>]*\bsrc=)", answer.text), "a script of the document's own"
 
 
-GUARDED = (
+CHECKED_HEADERS = (
     "content-type",
     "cache-control",
     "content-security-policy",
@@ -73,7 +73,7 @@ def test_the_first_view_is_small(built: Path) -> None:
     sizes = first_view_sizes(built)
 
     record_figure("first view, bytes gzip'd", sum(sizes.values()))
-    assert sum(sizes.values()) < LIMIT, sizes
+    assert sum(sizes.values()) < MAX_FIRST_VIEW_BYTES, sizes
 
 
 def test_the_build_contains_no_local_paths_and_no_foreign_urls(built: Path) -> None:
@@ -100,7 +100,7 @@ async def test_first_paint_and_loaded_assets_stay_within_their_limits(
     assert first_paint_ms < 20_000
     assert {answer.status for answer in watch.answers} <= {101, 200}
     fetched = {match[1] for url in watch.requests if (match := re.search(r"/(assets/.+)$", url))}
-    assert sum((built / f"{name}.gz").stat().st_size for name in fetched) < LIMIT, fetched
+    assert sum((built / f"{name}.gz").stat().st_size for name in fetched) < MAX_FIRST_VIEW_BYTES, fetched
     await take_screenshots(page, "first-visit")
 
 

@@ -27,7 +27,7 @@ def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
         yield server
 
 
-def tool(container: Locator) -> Locator:
+def search_calls(container: Locator) -> Locator:
     """The calls of `search_docs` shown in a container."""
     return container.get_by_role("region", name="Tool search_docs")
 
@@ -40,7 +40,7 @@ async def test_a_plain_function_is_used_as_a_chat(page: Page) -> None:
     await page.goto("/play?workflow=guide")
     await send_message(page, "How long does a refund take?")
     await wait_for_answer(cell(page, 1), "Refunds take 14 days.")
-    await expect(tool(cell(page, 1))).to_contain_text("refund")
+    await expect(search_calls(cell(page, 1))).to_contain_text("refund")
     await send_message(page, "And what is the price?")
     await wait_for_answer(cell(page, 1), "It costs 20 euros.")
     await expect(messages(cell(page, 1))).to_have_count(4)
@@ -61,7 +61,7 @@ async def test_conversations_run_side_by_side(page: Page) -> None:
     await wait_for_answer(cell(page, 1, 2), "I think the delivery is fine.")
     await wait_for_answer(cell(page, 2, 1), "We deliver within 3 days.")
     await wait_for_answer(cell(page, 2, 2), "I think the delivery is fine.")
-    await expect(tool(page.locator("body"))).to_have_count(2)
+    await expect(search_calls(page.locator("body"))).to_have_count(2)
     await take_screenshots(page, "journey-side-by-side")
 
 
@@ -147,10 +147,10 @@ async def test_tool_calls_of_a_chat_are_scored_and_shown(page: Page, site: Serve
         drawer(page).get_by_role("region", name="Expected"),
         drawer(page).get_by_role("region", name="Answered"),
     )
-    await expect(tool(expected)).to_contain_text("delivery")
-    await expect(tool(actual)).to_contain_text("price")
-    await tool(actual).get_by_role("button").click()
-    await expect(tool(actual)).to_contain_text("It costs 20 euros.")
+    await expect(search_calls(expected)).to_contain_text("delivery")
+    await expect(search_calls(actual)).to_contain_text("price")
+    await search_calls(actual).get_by_role("button").click()
+    await expect(search_calls(actual)).to_contain_text("It costs 20 euros.")
     await expect(drawer(page).get_by_role("region", name="Score tool_sequence")).to_contain_text("search_docs")
     await take_screenshots(page, "journey-tools-cell")
 

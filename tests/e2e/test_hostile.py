@@ -24,7 +24,7 @@ PAYLOADS = [
     "```html\n<script>window.caught=1</script>\n```",
     '"><style>*{background:url(http://attacker.example/css)}</style>',
 ]
-ALL = "\n\n".join(PAYLOADS)
+ALL_PAYLOADS = "\n\n".join(PAYLOADS)
 OPEN_ALL = """async (place) => {
   for (let round = 0; round < 4; round++) {
     for (const details of place.querySelectorAll('details:not([open])')) details.open = true;
@@ -34,17 +34,22 @@ OPEN_ALL = """async (place) => {
 }"""
 
 
-def script() -> list[dict[str, Any]]:
+def hostile_script() -> list[dict[str, Any]]:
     """An answer that has the payloads in every kind of part."""
     return [
-        {"reasoning": ALL},
-        {"text": ALL},
-        {"tool_call": {"name": PAYLOADS[1], "arguments": {"html": ALL}, "id": "c1"}},
-        {"tool_result": {"id": "c1", "output": {"html": ALL}}},
+        {"reasoning": ALL_PAYLOADS},
+        {"text": ALL_PAYLOADS},
+        {"tool_call": {"name": PAYLOADS[1], "arguments": {"html": ALL_PAYLOADS}, "id": "c1"}},
+        {"tool_result": {"id": "c1", "output": {"html": ALL_PAYLOADS}}},
         {"tool_call": {"name": "raw", "arguments": PAYLOADS[0], "id": "c2"}},
-        {"tool_result": {"id": "c2", "output": ALL, "error": True}},
-        {"data": {"name": "code-edit", "value": {"old_code": ALL, "new_code": ALL + "!", "html": ALL}}},
-        {"data": {"name": "note", "value": {PAYLOADS[1]: ALL}}},
+        {"tool_result": {"id": "c2", "output": ALL_PAYLOADS, "error": True}},
+        {
+            "data": {
+                "name": "code-edit",
+                "value": {"old_code": ALL_PAYLOADS, "new_code": ALL_PAYLOADS + "!", "html": ALL_PAYLOADS},
+            }
+        },
+        {"data": {"name": "note", "value": {PAYLOADS[1]: ALL_PAYLOADS}}},
         {
             "message": {
                 "role": "assistant",
@@ -58,7 +63,7 @@ def script() -> list[dict[str, Any]]:
                 ],
             }
         },
-        {"fail": {"code": "boom", "message": ALL[:400]}},
+        {"fail": {"code": "boom", "message": ALL_PAYLOADS[:400]}},
     ]
 
 
@@ -67,7 +72,7 @@ async def test_hostile_text_runs_no_script_and_sends_no_foreign_request(
 ) -> None:
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as http:
         response = await http.post(
-            "/api/threads", json={"workflow": "scripted", "title": PAYLOADS[1], "inputs": {"script": script()}}
+            "/api/threads", json={"workflow": "scripted", "title": PAYLOADS[1], "inputs": {"script": hostile_script()}}
         )
         thread = response.json()["id"]
         board = {
@@ -79,7 +84,7 @@ async def test_hostile_text_runs_no_script_and_sends_no_foreign_request(
         (await http.post("/api/boards", json=board)).raise_for_status()
 
     await page.goto(f"/play/{thread}")
-    await send_message(page, ALL)
+    await send_message(page, ALL_PAYLOADS)
     chat_cell = cell(page, 1)
     await expect(chat_cell.get_by_role("alert").first).to_be_in_viewport()  # The end is kept in view.
     await take_screenshot(page, "hostile")

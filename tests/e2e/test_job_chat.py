@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.e2e.playground import cell, messages, overflow, send_message, take_screenshots, wait_for_answer
-from tests.e2e.test_code_edits import code
+from tests.e2e.test_code_edits import read_code
 from tests.server_process import ServerProcess, server_process
 
 
@@ -43,7 +43,7 @@ async def test_a_change_is_requested_shown_and_applied(page: Page) -> None:
 
     await diff.get_by_role("button", name="Apply", exact=True).click()
     await expect(diff.get_by_role("status")).to_contain_text("Applied to context.expression")
-    changed = await code(page)
+    changed = await read_code(page)
     assert changed.startswith("get('/patients');\n")
     assert "console.log" in changed
 

@@ -16,13 +16,13 @@ from tests.e2e.playground import (
     wait_until_idle,
 )
 
-COMPOSING = """(field, event) => field.dispatchEvent(
+PRESS_ENTER = """(field, event) => field.dispatchEvent(
   new KeyboardEvent('keydown', {key: 'Enter', code: 'Enter', bubbles: true, cancelable: true, ...event})
 )"""
-FIELD = "Message"
+MESSAGE_FIELD = "Message"
 
 # Accessibility checks: controls without a name, images without alt text, landmarks, duplicate ids.
-UNNAMED = r"""() => {
+FIND_UNNAMED_CONTROLS = r"""() => {
   const shown = (element) =>
     element.checkVisibility({visibilityProperty: true}) && !element.closest('[aria-hidden=true]');
   const words = (ids) => ids.split(/\s+/).map((id) => document.getElementById(id)?.textContent ?? '').join(' ');
@@ -56,12 +56,12 @@ UNNAMED = r"""() => {
 }"""
 
 
-async def leave(page: Page) -> None:
+async def blur(page: Page) -> None:
     """Remove the focus, as a click on empty space does."""
     await page.evaluate("document.activeElement?.blur()")
 
 
-async def find(page: Page, text: str) -> None:
+async def search_palette(page: Page, text: str) -> None:
     """Open the palette and type."""
     await page.keyboard.press("Control+k")
     await page.get_by_role("dialog", name="Find").get_by_role("combobox").fill(text)
@@ -72,33 +72,33 @@ async def test_the_palette_opens_workflows_and_threads_and_runs_commands(page: P
     await send_message(page, "A thread about zeppelins")
     await wait_for_answer(cell(page, 1), "A thread about zeppelins")
 
-    await find(page, "headl")
+    await search_palette(page, "headl")
     await expect(page.get_by_role("option", name=re.compile("^headline"))).to_be_visible()
     await take_screenshots(page, "palette")
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(re.compile("/workflows/headline$"))
 
-    await find(page, "zeppelin")
+    await search_palette(page, "zeppelin")
     await expect(page.get_by_role("option", name=re.compile("zeppelins")).first).to_be_visible()
     await page.get_by_role("option", name=re.compile("zeppelins")).first.click()
     await expect(messages(cell(page, 1)).last).to_contain_text("A thread about zeppelins")
 
-    await find(page, "add a thr")
+    await search_palette(page, "add a thr")
     await expect(page.get_by_role("option", name=re.compile("^Add a thread"))).to_be_visible()
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("dialog")).to_have_count(0)
     await expect(cells(page)).to_have_count(2)
 
-    await find(page, "settings")
+    await search_palette(page, "settings")
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 async def test_slash_focuses_the_message_and_question_mark_shows_the_shortcuts(page: Page) -> None:
     await page.goto("/play?workflow=scripted")
-    field = page.get_by_role("textbox", name=FIELD, exact=True)
+    field = page.get_by_role("textbox", name=MESSAGE_FIELD, exact=True)
     await expect(field).to_be_focused()
-    await leave(page)
+    await blur(page)
     await page.keyboard.press("/")
     await expect(field).to_be_focused()
     await expect(field).to_have_value("")
@@ -106,7 +106,7 @@ async def test_slash_focuses_the_message_and_question_mark_shows_the_shortcuts(p
     await expect(field).to_have_value("?")  # In the field it is typed.
     await field.fill("")
 
-    await leave(page)
+    await blur(page)
     await page.keyboard.press("?")
     dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
     await expect(dialog).to_contain_text("Stop this cell")
@@ -117,11 +117,11 @@ async def test_slash_focuses_the_message_and_question_mark_shows_the_shortcuts(p
 
 async def test_shortcuts_stop_add_and_move_between_cells(page: Page) -> None:
     await page.goto("/play?workflow=tutor")
-    await expect(page.get_by_role("textbox", name=FIELD, exact=True)).to_be_focused()
+    await expect(page.get_by_role("textbox", name=MESSAGE_FIELD, exact=True)).to_be_focused()
     await page.keyboard.press("Alt+v")
     await expect(cells(page)).to_have_count(2)
     await page.get_by_role("combobox", name="Send to").select_option("To this cell")
-    await page.get_by_role("textbox", name=FIELD, exact=True).focus()
+    await page.get_by_role("textbox", name=MESSAGE_FIELD, exact=True).focus()
     await page.keyboard.press("Alt+ArrowRight")
     await page.keyboard.type("To the second")
     await page.keyboard.press("Enter")
@@ -146,7 +146,7 @@ async def test_shortcuts_open_a_new_chat_and_toggle_the_sidebar(page: Page) -> N
     await wait_for_answer(cell(page, 1), "The old one")
     await page.keyboard.press("Control+Shift+o")
     await expect(messages(cell(page, 1))).to_have_count(0)
-    await expect(page.get_by_role("textbox", name=FIELD, exact=True)).to_be_focused()
+    await expect(page.get_by_role("textbox", name=MESSAGE_FIELD, exact=True)).to_be_focused()
 
     await page.keyboard.press("Control+b")
     await expect(page.get_by_role("button", name="Show the sidebar")).to_be_visible()
@@ -159,9 +159,9 @@ async def test_shortcuts_open_a_new_chat_and_toggle_the_sidebar(page: Page) -> N
 @pytest.mark.parametrize("event", [{"isComposing": True}, {"keyCode": 229}], ids=["composing", "the old code"])
 async def test_enter_does_not_send_while_an_input_method_composes(page: Page, event: dict[str, object]) -> None:
     await page.goto("/play?workflow=scripted")
-    field = page.get_by_role("textbox", name=FIELD, exact=True)
+    field = page.get_by_role("textbox", name=MESSAGE_FIELD, exact=True)
     await field.fill("にほんご")
-    await field.evaluate(COMPOSING, event)
+    await field.evaluate(PRESS_ENTER, event)
     await expect(field).to_have_value("にほんご")
     await expect(messages(cell(page, 1))).to_have_count(0)
 
@@ -172,7 +172,7 @@ async def test_enter_does_not_send_while_an_input_method_composes(page: Page, ev
 
 async def test_right_to_left_scripts_are_laid_out_right_to_left(page: Page) -> None:
     await page.goto("/play?workflow=scripted")
-    field = page.get_by_role("textbox", name=FIELD, exact=True)
+    field = page.get_by_role("textbox", name=MESSAGE_FIELD, exact=True)
     await field.fill("مرحبا بالعالم")
     await expect(field).to_have_css("direction", "rtl")
     await field.press("Enter")
@@ -190,36 +190,36 @@ async def test_the_accessibility_check_finds_unnamed_elements(page: Page) -> Non
     await page.goto("/workflows")
     await expect(page.get_by_role("link", name="tutor", exact=True)).to_be_visible()
     await page.evaluate("document.body.append(document.createElement('button'), document.createElement('img'))")
-    unnamed = await page.evaluate(UNNAMED)
+    unnamed = await page.evaluate(FIND_UNNAMED_CONTROLS)
     assert [line.split(":")[0] for line in unnamed] == ["no name", "no alt"]
 
 
 async def test_all_pages_pass_the_accessibility_check(page: Page) -> None:
     await page.goto("/play?workflow=tutor")
-    await expect(page.get_by_role("textbox", name=FIELD, exact=True)).to_be_focused()
+    await expect(page.get_by_role("textbox", name=MESSAGE_FIELD, exact=True)).to_be_focused()
     await page.keyboard.press("Alt+v")
     await send_message(page, "# Hello\n\n```python\nprint(1)\n```")
     await expect(messages(cell(page, 1)).last).to_contain_text("word2 ")
-    assert await page.evaluate(UNNAMED) == []
+    assert await page.evaluate(FIND_UNNAMED_CONTROLS) == []
     await page.get_by_role("button", name="Stop all").click()
     await wait_until_idle(page.locator("main"))
     await expect(cell(page, 1).get_by_role("log")).to_be_visible()
     await expect(page.get_by_role("main")).to_have_count(1)
     await messages(cell(page, 1)).last.hover()
-    assert await page.evaluate(UNNAMED) == []
+    assert await page.evaluate(FIND_UNNAMED_CONTROLS) == []
     await page.get_by_role("button", name=re.compile("^Parameters")).first.click()
     await expect(page.get_by_role("dialog", name="Parameters")).to_be_visible()
-    assert await page.evaluate(UNNAMED) == []
+    assert await page.evaluate(FIND_UNNAMED_CONTROLS) == []
     await page.keyboard.press("Escape")
     await page.get_by_role("radio", name="Single turn").click()
     await expect(page.get_by_role("table")).to_be_visible()
-    assert await page.evaluate(UNNAMED) == []
+    assert await page.evaluate(FIND_UNNAMED_CONTROLS) == []
 
     for path in ("/workflows", "/workflows/tutor", "/workflows/headline", "/settings", "/play/no/where"):
         await page.goto(path)
         await expect(page.get_by_role("main").get_by_role("heading").first).to_be_visible()
-        assert await page.evaluate(UNNAMED) == [], path
+        assert await page.evaluate(FIND_UNNAMED_CONTROLS) == [], path
     await page.goto("/workflows")
     await page.get_by_role("button", name="Connect a service").click()
     await expect(page.get_by_role("dialog")).to_be_visible()
-    assert await page.evaluate(UNNAMED) == []
+    assert await page.evaluate(FIND_UNNAMED_CONTROLS) == []

@@ -15,8 +15,8 @@ from tests.e2e.page_monitor import PageMonitor
 from tests.e2e.playground import cell, send_message, take_screenshot, take_screenshots, wait_for_answer
 from tests.server_process import ServerProcess, server_process
 
-SECRET = re.compile("^plv_")
-REFUSED = "401|HTTP Authentication failed"
+SECRET_PATTERN = re.compile("^plv_")
+UNAUTHORIZED_MESSAGES = "401|HTTP Authentication failed"
 """The browser's console messages about rejected requests and sockets."""
 
 
@@ -26,7 +26,7 @@ def new_key(db: str, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
-class Keyed:
+class KeyedSite:
     """A server and its first key."""
 
     def __init__(self, server: ServerProcess, db: str, key: str) -> None:
@@ -51,19 +51,19 @@ def request_status(url: str, key: str | None = None) -> int:
 
 
 @pytest.fixture(scope="module")
-def keyed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
+def keyed_site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedSite]:
     """A server that requires a key."""
     folder = tmp_path_factory.mktemp("keyed")
     db = str(folder / "palaver.db")
     key = new_key(db, "--name", "admin", "--scope", "admin")
     with server_process(folder, FLOWS.read_text("utf-8"), db=db) as server:
-        yield Keyed(server, db, key)
+        yield KeyedSite(server, db, key)
 
 
 @pytest.fixture(scope="module")
-def site(keyed: Keyed) -> ServerProcess:
-    """The server process of `keyed`."""
-    return keyed.server
+def site(keyed_site: KeyedSite) -> ServerProcess:
+    """The server process of `keyed_site`."""
+    return keyed_site.server
 
 
 async def log_in(page: Page, key: str) -> None:
@@ -73,7 +73,7 @@ async def log_in(page: Page, key: str) -> None:
 
 
 async def test_a_visitor_without_a_session_is_sent_to_the_login_and_back(
-    page: Page, context: BrowserContext, watch: PageMonitor, keyed: Keyed
+    page: Page, context: BrowserContext, watch: PageMonitor, keyed_site: KeyedSite
 ) -> None:
     await page.goto("/workflows/tutor?from=here")
     await expect(page).to_have_url(re.compile(r"/login\?next="))
@@ -86,7 +86,7 @@ async def test_a_visitor_without_a_session_is_sent_to_the_login_and_back(
     await expect(page).to_have_url(re.compile(r"/login\?next="))
     assert await context.cookies() == []
 
-    await log_in(page, keyed.key)
+    await log_in(page, keyed_site.key)
     await expect(page).to_have_url(re.compile(r"/workflows/tutor\?from=here$"))
     await expect(page.get_by_role("heading", name="tutor")).to_be_visible()
     [cookie] = await context.cookies()
@@ -95,52 +95,52 @@ async def test_a_visitor_without_a_session_is_sent_to_the_login_and_back(
         "httpOnly": True,
         "sameSite": "Strict",
     }
-    assert keyed.key not in cookie.get("value", keyed.key)
+    assert keyed_site.key not in cookie.get("value", keyed_site.key)
     assert await page.evaluate("document.cookie") == ""
-    assert keyed.key not in await page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")
+    assert keyed_site.key not in await page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")
 
     await page.goto("/play?workflow=scripted")
     await send_message(page, "Let in")
     await wait_for_answer(cell(page, 1), "Let in")
-    watch.forgive(REFUSED)
+    watch.forgive(UNAUTHORIZED_MESSAGES)
 
 
 async def test_logging_out_ends_the_session(
-    page: Page, context: BrowserContext, watch: PageMonitor, keyed: Keyed
+    page: Page, context: BrowserContext, watch: PageMonitor, keyed_site: KeyedSite
 ) -> None:
     await page.goto("/login")
-    await log_in(page, keyed.key)
+    await log_in(page, keyed_site.key)
     await page.get_by_role("button", name="Log out").click()
     await expect(page.get_by_text("This server wants a key.")).to_be_visible()
     assert await context.cookies() == []
     await page.goto("/settings")
     await expect(page).to_have_url(re.compile("/login"))
-    watch.forgive(REFUSED)
+    watch.forgive(UNAUTHORIZED_MESSAGES)
 
 
-async def test_login_does_not_redirect_to_another_host(page: Page, watch: PageMonitor, keyed: Keyed) -> None:
+async def test_login_does_not_redirect_to_another_host(page: Page, watch: PageMonitor, keyed_site: KeyedSite) -> None:
     await page.goto("/login?next=//attacker.example/steal")
-    await log_in(page, keyed.key)
+    await log_in(page, keyed_site.key)
     await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
-    assert page.url.startswith(keyed.url)
-    watch.forgive(REFUSED)
+    assert page.url.startswith(keyed_site.url)
+    watch.forgive(UNAUTHORIZED_MESSAGES)
 
 
 async def test_an_admin_creates_a_key_that_works_until_it_is_revoked(
-    page: Page, watch: PageMonitor, keyed: Keyed
+    page: Page, watch: PageMonitor, keyed_site: KeyedSite
 ) -> None:
     await page.goto("/login?next=/settings")
-    await log_in(page, keyed.key)
+    await log_in(page, keyed_site.key)
     await page.get_by_role("button", name="New key").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_role("textbox", name="Name").fill("nightly job")
     await dialog.get_by_role("combobox", name="It ends").select_option("after 30 days")
     await take_screenshot(page, "new-key")
     await dialog.get_by_role("button", name="Make the key").click()
-    secret = await dialog.get_by_text(SECRET).inner_text()
+    secret = await dialog.get_by_text(SECRET_PATTERN).inner_text()
     await take_screenshot(page, "new-key-made")
-    assert keyed.ask("/api/threads", secret) == 200
-    assert keyed.ask("/api/keys", secret) == 403
+    assert keyed_site.ask("/api/threads", secret) == 200
+    assert keyed_site.ask("/api/keys", secret) == 403
     await dialog.get_by_role("button", name="Done").click()
 
     row = page.get_by_role("listitem").filter(has_text="nightly job")
@@ -150,15 +150,15 @@ async def test_an_admin_creates_a_key_that_works_until_it_is_revoked(
     await row.get_by_role("button", name="Revoke nightly job").click()
     await page.get_by_role("dialog", name="Revoke nightly job?").get_by_role("button", name="Revoke").click()
     await expect(row).to_contain_text("revoked")
-    assert keyed.ask("/api/threads", secret) == 401
-    watch.forgive(REFUSED)
+    assert keyed_site.ask("/api/threads", secret) == 401
+    watch.forgive(UNAUTHORIZED_MESSAGES)
 
 
 async def test_a_key_without_admin_sees_no_keys_and_no_server_settings(
-    page: Page, watch: PageMonitor, keyed: Keyed
+    page: Page, watch: PageMonitor, keyed_site: KeyedSite
 ) -> None:
     await page.goto("/login?next=/settings")
-    await log_in(page, new_key(keyed.db, "--name", "guest"))
+    await log_in(page, new_key(keyed_site.db, "--name", "guest"))
     await expect(page.get_by_role("heading", name="Settings")).to_be_visible()
     await expect(page.get_by_role("heading", name="About")).to_be_visible()
     await expect(page.get_by_role("heading", name="Keys", exact=True)).to_have_count(0)
@@ -166,16 +166,18 @@ async def test_a_key_without_admin_sees_no_keys_and_no_server_settings(
     await page.goto("/workflows")
     await expect(page.get_by_role("link", name="tutor", exact=True)).to_be_visible()
     await expect(page.get_by_role("button", name="Connect a service")).to_have_count(0)
-    watch.forgive(REFUSED)
+    watch.forgive(UNAUTHORIZED_MESSAGES)
 
 
-async def test_revoking_a_key_sends_its_session_back_to_the_login(page: Page, watch: PageMonitor, keyed: Keyed) -> None:
-    secret = new_key(keyed.db, "--name", "short-lived")
+async def test_revoking_a_key_sends_its_session_back_to_the_login(
+    page: Page, watch: PageMonitor, keyed_site: KeyedSite
+) -> None:
+    secret = new_key(keyed_site.db, "--name", "short-lived")
     await page.goto("/login?next=/workflows")
     await log_in(page, secret)
     await expect(page.get_by_role("link", name="tutor", exact=True)).to_be_visible()
 
-    keyed.revoke("short-lived")
+    keyed_site.revoke("short-lived")
     await expect(page).to_have_url(re.compile(r"/login\?next=%2Fworkflows$"))
     watch.faults.clear()  # The socket was closed, and every further request was rejected.
 
@@ -193,7 +195,7 @@ async def test_the_first_key_of_an_open_server_does_not_lock_its_creator_out(
         await expect(dialog).to_contain_text("From the first key on, every request needs one")
         await dialog.get_by_role("textbox", name="Name").fill("mine")
         await dialog.get_by_role("button", name="Make the key").click()
-        await expect(dialog.get_by_text(SECRET)).to_be_visible()
+        await expect(dialog.get_by_text(SECRET_PATTERN)).to_be_visible()
         await dialog.get_by_role("button", name="Done").click()
         await expect(page.get_by_role("listitem").filter(has_text="mine")).to_contain_text("admin")
         assert request_status(f"{open_server.url}/api/threads") == 401

@@ -27,8 +27,8 @@ new PerformanceObserver((list) => {
 """
 
 
-async def longest(page: Page) -> list[int]:
-    """The long tasks so far, longest first."""
+async def take_long_tasks(page: Page) -> list[int]:
+    """Return the durations (ms) of the long tasks since the last call, longest first."""
     long_tasks: list[int] = await page.evaluate("window.longTasks.splice(0)")
     return sorted(long_tasks, reverse=True)
 
@@ -42,7 +42,7 @@ async def test_two_thousand_messages_can_be_scrolled(page: Page, site: ServerPro
 
     await scroll_up(page, to=1701)  # Through three hundred messages.
     await expect(messages(cell(page, 1)).filter(has_text="Message 1701")).to_have_count(1)
-    tasks = await longest(page)
+    tasks = await take_long_tasks(page)
     record_figure("long tasks while scrolling 2,000 messages, ms", max(tasks, default=0))
     assert max(tasks, default=0) < 5_000  # A wide watchdog; the figure is what we look at.
 
@@ -62,7 +62,7 @@ async def test_ten_thousand_deltas_leave_the_page_responsive(page: Page) -> None
 
     await wait_for_answer(cell(page, 1), "The end.")
 
-    tasks = await longest(page)
+    tasks = await take_long_tasks(page)
     record_figure("long tasks in an answer of 10,000 deltas, ms", max(tasks, default=0))
     assert max(tasks, default=0) < 5_000  # A wide watchdog; the figure is what we look at.
     await expect(messages(cell(page, 1)).last).to_contain_text("piece 9999")
@@ -75,7 +75,7 @@ async def test_six_streams_keep_the_main_thread_free(page: Page) -> None:
     await page.evaluate(LONG_TASKS)
     await asyncio.sleep(2)
 
-    tasks = await longest(page)
+    tasks = await take_long_tasks(page)
     record_figure("long tasks of six streams, ms", max(tasks, default=0))
     assert max(tasks, default=0) < 5_000  # A wide watchdog; the figure is what we look at.
     await page.get_by_role("button", name="Stop all").click()

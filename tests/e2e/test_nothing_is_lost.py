@@ -10,14 +10,14 @@ from tests.e2e.page_monitor import PageMonitor
 from tests.e2e.playground import cell, messages, send_message, take_screenshot, wait_for_answer, wait_until_idle
 from tests.server_process import ServerProcess
 
-BOARD = re.compile(r"/play/brd_\w+")
+BOARD_URL = re.compile(r"/play/brd_\w+")
 
 
 async def test_a_running_answer_continues_after_a_reload(page: Page) -> None:
     await page.goto("/play?workflow=tutor")
     await send_message(page, "Go on")
     await expect(messages(cell(page, 1)).last).to_contain_text("word5 ")
-    await expect(page).to_have_url(BOARD)
+    await expect(page).to_have_url(BOARD_URL)
 
     await page.reload()
     await expect(messages(cell(page, 1)).last).to_contain_text("word9 ")
@@ -44,7 +44,7 @@ async def test_stop_works_after_a_reload(page: Page) -> None:
 async def test_two_tabs_show_the_same_run(page: Page, context: BrowserContext) -> None:
     await page.goto("/play?workflow=tutor")
     await send_message(page, "First")
-    await expect(page).to_have_url(BOARD)
+    await expect(page).to_have_url(BOARD_URL)
     other = await context.new_page()
     await other.goto(page.url)
 

@@ -8,7 +8,7 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 from tests.e2e.playground import cell, cells, messages, overflow, send_message, take_screenshot, wait_for_answer
 from tests.server_process import ServerProcess
 
-LONG = "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichenverleihung" * 3
+LONG_WORD = "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichenverleihung" * 3
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ async def assert_fits(page: Page, name: str) -> None:
 
 async def test_a_conversation_fits_and_the_drawer_opens_other_pages(page: Page) -> None:
     await page.goto("/play?workflow=scripted")
-    await send_message(page, f"{LONG}\n\n| a | b |\n|---|---|\n| {LONG} | 2 |\n\n```\n{LONG}\n```")
+    await send_message(page, f"{LONG_WORD}\n\n| a | b |\n|---|---|\n| {LONG_WORD} | 2 |\n\n```\n{LONG_WORD}\n```")
     await wait_for_answer(cell(page, 1), "Donaudampfschifffahrt")
     await expect(messages(cell(page, 1))).to_have_count(2)
     await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_in_viewport()
@@ -82,9 +82,9 @@ async def test_rows_fit_and_can_be_filled_run_and_compared(page: Page) -> None:
     fields = page.get_by_role("textbox", name="text")
     await expect(fields).to_have_count(3)
     for index in range(3):
-        await fields.nth(index).fill(f"{LONG} was written {index + 1} times.")
+        await fields.nth(index).fill(f"{LONG_WORD} was written {index + 1} times.")
     for index in range(3):
-        await expect(fields.nth(index)).to_have_value(f"{LONG} was written {index + 1} times.")
+        await expect(fields.nth(index)).to_have_value(f"{LONG_WORD} was written {index + 1} times.")
     await page.get_by_role("button", name="Run all").tap()
     await expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuetext", "3 of 3 done")
     await page.get_by_role("button", name="More for row 1").scroll_into_view_if_needed()

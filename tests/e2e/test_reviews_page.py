@@ -15,7 +15,7 @@ from tests.e2e.playground import take_screenshots
 from tests.server_process import ServerProcess, server_process
 
 FLOWS = Path(__file__).parent / "flows_evaluation.py"
-GUIDE = [
+GUIDE_ROWS = [
     {"messages": [{"role": "user", "content": "How long does a refund take?"}], "expected": "14 days"},
     {"messages": [{"role": "user", "content": "What about delivery?"}], "expected": "3 days"},
     {"messages": [{"role": "user", "content": "Hello"}], "expected": "a greeting"},
@@ -30,14 +30,14 @@ def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
         yield server
 
 
-def asking(site: ServerProcess) -> httpx.AsyncClient:
+def api_client(site: ServerProcess) -> httpx.AsyncClient:
     """An HTTP client of the same server."""
     return httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60)
 
 
-async def answer(site: ServerProcess, review: str, reviewer: str, *answers: dict[str, Any]) -> None:
+async def answer_items(site: ServerProcess, review: str, reviewer: str, *answers: dict[str, Any]) -> None:
     """Answer the next items of another reviewer."""
-    async with asking(site) as http:
+    async with api_client(site) as http:
         for values in answers:
             item = (await http.get(f"/api/reviews/{review}/next", params={"reviewer": reviewer})).json()["item"]["id"]
             body = {"answers": values, "reviewer": reviewer}
@@ -117,7 +117,7 @@ async def test_a_first_review_is_created_answered_under_a_name_and_closed(page: 
 async def test_a_queue_is_answered_by_keyboard_and_reviewers_are_compared(
     page: Page, site: ServerProcess, watch: PageMonitor
 ) -> None:
-    rows = await create_testset(site, "Shop", GUIDE)
+    rows = await create_testset(site, "Shop", GUIDE_ROWS)
     ev = await run_evaluation(
         site, name="Shop", testset={"id": rows}, variants=[{"workflow": "guide"}], evaluators=[{"key": "contains"}]
     )
@@ -128,10 +128,10 @@ async def test_a_queue_is_answered_by_keyboard_and_reviewers_are_compared(
         {"key": "why", "type": "text", "title": "Why?", "required": False},
     ]
     request = {"name": "Second look", "items": {"run": ev}, "questions": questions, "reviewers": 2, "blind": False}
-    async with asking(site) as http:
+    async with api_client(site) as http:
         review = (await http.post("/api/reviews", json=request)).json()["id"]
     values = [{"correct": True, "tone": "kind", "grade": 5}, {"correct": False, "tone": "kind", "grade": 2}]
-    await answer(site, review, "Grace", *values)
+    await answer_items(site, review, "Grace", *values)
 
     await page.add_init_script("localStorage.setItem('palaver.reviewer', 'Ada')")
     await page.goto(f"/reviews/{review}")
@@ -153,7 +153,7 @@ async def test_a_queue_is_answered_by_keyboard_and_reviewers_are_compared(
     # Leaving releases the item: another reviewer can get it at once.
     async with page.expect_response(re.compile("/items/item_2/release$")):
         await page.get_by_role("link", name="Reviews").first.click()
-    await answer(site, review, "Grace", {"correct": True, "tone": "kind", "grade": 4})
+    await answer_items(site, review, "Grace", {"correct": True, "tone": "kind", "grade": 4})
     # The page is updated live.
     line = page.get_by_role("list", name="Reviews").get_by_role("link", name=re.compile("Second look"))
     await expect(line).to_contain_text("5 of 6 answers")
@@ -213,6 +213,6 @@ async def test_a_rule_for_live_traffic_is_created_shown_and_disabled(page: Page,
     await rule.get_by_role("switch").click()
     await expect(rule.get_by_role("switch")).not_to_be_checked()
     await expect(rule).to_contain_text("Off")
-    async with asking(site) as http:
+    async with api_client(site) as http:
         rules = (await http.get("/api/online")).json()["data"]
     assert [(one["enabled"], one["sample"], one["filter"]["value"]) for one in rules] == [(False, 0.25, "shop")]

@@ -67,7 +67,7 @@ def editor(page: Page, name: str | re.Pattern[str]) -> Locator:
     return page.get_by_role("dialog", name=name)
 
 
-def bar(page: Page) -> Locator:
+def unsaved_changes(page: Page) -> Locator:
     return page.get_by_role("region", name="Unsaved changes")
 
 
@@ -181,18 +181,18 @@ async def test_cells_are_edited_by_kind_and_saved_as_one_revision(page: Page, wa
     await take_screenshots(page, "testset-script")
     await sheet.get_by_role("button", name="Apply").click()
 
-    await expect(bar(page).get_by_role("status")).to_have_text("4 changes")
-    await bar(page).get_by_role("textbox").fill("Kinder words")
-    await bar(page).get_by_role("button", name="Save").click()
-    await expect(bar(page).get_by_role("alert")).to_contain_text(
+    await expect(unsaved_changes(page).get_by_role("status")).to_have_text("4 changes")
+    await unsaved_changes(page).get_by_role("textbox").fill("Kinder words")
+    await unsaved_changes(page).get_by_role("button", name="Save").click()
+    await expect(unsaved_changes(page).get_by_role("alert")).to_contain_text(
         "In script at turns/0/expect/tools"
     )  # An error from the server.
     watch.forgive("422")
-    await bar(page).get_by_role("button", name="Open the cell").click()
+    await unsaved_changes(page).get_by_role("button", name="Open the cell").click()
     await expected.fill('{"tools": "none"}')
     await sheet.get_by_role("button", name="Apply").click()
-    await bar(page).get_by_role("button", name="Save").click()
-    await expect(bar(page)).to_have_count(0)
+    await unsaved_changes(page).get_by_role("button", name="Save").click()
+    await expect(unsaved_changes(page)).to_have_count(0)
     await expect(page.get_by_text("columns · revision 2")).to_be_visible()
     _, second, third = [row["data"] for row in await rows_of(page, testset)]
     question = {"role": "user", "content": "Where is order seven?"}
@@ -239,9 +239,9 @@ async def test_rows_and_columns_are_added_removed_renamed_and_undone(page: Page)
     await page.get_by_role("dialog").get_by_label("Value of all rows").select_option("A text")
     await page.get_by_role("dialog").get_by_role("textbox", name="Text").fill("en")
     await page.get_by_role("dialog").get_by_role("button", name="Add", exact=True).click()
-    await expect(bar(page).get_by_role("status")).to_have_text("6 changes")
+    await expect(unsaved_changes(page).get_by_role("status")).to_have_text("6 changes")
     await take_screenshots(page, "testset-draft")
-    await bar(page).get_by_role("button", name="Undo").click()
+    await unsaved_changes(page).get_by_role("button", name="Undo").click()
     await expect(grid(page).get_by_role("columnheader").filter(has_text="lang")).to_have_count(0)
     form = await column("expected", "Fill empty cells")
     await form.get_by_role("textbox", name="Text").fill("?")
@@ -255,9 +255,9 @@ async def test_rows_and_columns_are_added_removed_renamed_and_undone(page: Page)
     await leaving.get_by_role("button", name="Leave").click()
     await expect(page.get_by_role("heading", name="Traces", exact=True)).to_be_visible()
     await page.go_back()
-    await expect(bar(page).get_by_role("status")).to_have_text("6 changes")
+    await expect(unsaved_changes(page).get_by_role("status")).to_have_text("6 changes")
     await page.keyboard.press("Control+s")
-    await expect(bar(page)).to_have_count(0)
+    await expect(unsaved_changes(page)).to_have_count(0)
     assert [row["data"] for row in await rows_of(page, testset)] == [
         {"q": "question 1", "expected": "x"},
         {"q": "question 1", "expected": "x"},
@@ -270,15 +270,15 @@ async def test_rows_and_columns_are_added_removed_renamed_and_undone(page: Page)
     testset = await create_testset(page, "Texts", texts)
     await page.goto(f"/testsets/{testset}")
     await page.get_by_role("button", name="Convert to messages").click()
-    await expect(bar(page).get_by_role("status")).to_have_text("3 changes")
+    await expect(unsaved_changes(page).get_by_role("status")).to_have_text("3 changes")
     await expect(cell(page, 2, 0)).to_contain_text("user number 2")
     await expect(cell(page, 0, 1)).to_contain_text("10 KB")  # Only the beginning is loaded.
     await cell(page, 0, 1).click()
     await expect(editor(page, "long, row 1").get_by_role("textbox", name="Text")).to_have_value("word " * 2_000)
     await page.keyboard.press("Escape")
-    await bar(page).get_by_role("button", name="Save").click()
+    await unsaved_changes(page).get_by_role("button", name="Save").click()
     await expect(grid(page).get_by_role("columnheader").filter(has_text="chat")).to_contain_text("chat")
-    await expect(bar(page)).to_have_count(0)
+    await expect(unsaved_changes(page)).to_have_count(0)
     assert [row["data"]["chat"] for row in await rows_of(page, testset)] == [
         question_row(f"number {n}") for n in range(3)
     ]
@@ -293,15 +293,15 @@ async def test_a_conflicting_revision_is_reported_and_changes_can_be_reapplied(p
     ids = [row["id"] for row in await rows_of(page, testset)]
     delta = {"patch": [{"id": ids[0], "set": {"q": "eins"}}, {"id": ids[2], "set": {"q": "drei"}}]}
     await commit(page, testset, 1, delta)
-    await expect(bar(page).get_by_role("alert")).to_contain_text("Somebody saved revision 2 meanwhile")
-    await expect(bar(page).get_by_role("button", name="Save")).to_be_disabled()
+    await expect(unsaved_changes(page).get_by_role("alert")).to_contain_text("Somebody saved revision 2 meanwhile")
+    await expect(unsaved_changes(page).get_by_role("button", name="Save")).to_be_disabled()
     await expect(cell(page, 2, 0)).to_have_text("three")
-    await bar(page).get_by_role("button", name="Reload and apply my changes again").click()
+    await unsaved_changes(page).get_by_role("button", name="Reload and apply my changes again").click()
     await expect(page.get_by_text("1 cell was changed there, too: yours will count.")).to_be_visible()
     await expect(cell(page, 2, 0)).to_have_text("drei")
     await expect(cell(page, 0, 0)).to_have_text("uno")
-    await bar(page).get_by_role("button", name="Save").click()
-    await expect(bar(page)).to_have_count(0)
+    await unsaved_changes(page).get_by_role("button", name="Save").click()
+    await expect(unsaved_changes(page)).to_have_count(0)
     assert [row["data"]["q"] for row in await rows_of(page, testset)] == ["uno", "two", "drei"]
 
     # Without unsaved changes, revisions saved by others appear at once.
@@ -381,7 +381,7 @@ async def test_a_set_is_created_on_a_phone_renamed_and_archived(browser: Browser
     await cell(page, 0, 0).click()
     await editor(page, "question, new row").get_by_role("textbox", name="Text").fill("Why?")
     await editor(page, "question, new row").get_by_role("button", name="Apply").click()
-    await bar(page).get_by_role("button", name="Save").click()
+    await unsaved_changes(page).get_by_role("button", name="Save").click()
     await expect(page.get_by_text("1 column · revision 2")).to_be_visible()
     assert await overflow(page) <= 0
 

@@ -29,8 +29,8 @@ from tests.e2e.playground import (
 )
 from tests.server_process import ServerProcess, demo_process
 
-HOLIDAY = "What would it change if you had a holiday?"
-PUT_AWAY = """localStorage.setItem('palaver.tour', '{"look": "away", "done": []}')"""
+HOLIDAY_ANSWER = "What would it change if you had a holiday?"
+HIDE_TOUR = """localStorage.setItem('palaver.tour', '{"look": "away", "done": []}')"""
 PAGE = (DOCS / "tour.md").read_text("utf-8")
 
 
@@ -52,7 +52,7 @@ async def open_link(page: Page, link: str) -> None:
     await tour(page).get_by_role("link", name=link).click()
 
 
-async def ticked(page: Page, count: int) -> None:
+async def expect_ticked(page: Page, count: int) -> None:
     """Wait until exactly the first `count` steps are ticked."""
     ticks = tour(page).get_by_role("checkbox")
     for index in range(7):
@@ -61,7 +61,7 @@ async def ticked(page: Page, count: int) -> None:
 
 
 async def test_the_pictures_of_the_readme_are_taken(page: Page, context: BrowserContext) -> None:
-    await context.add_init_script(PUT_AWAY)
+    await context.add_init_script(HIDE_TOUR)
     await page.goto("/play")
     board = page.get_by_role("region", name="Boards").get_by_role("link", name=re.compile("^Two orders"))
     await board.click()
@@ -88,36 +88,36 @@ async def test_every_step_of_the_tour_can_be_completed(
 ) -> None:
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
     await page.goto("/")
-    await ticked(page, 0)
+    await expect_ticked(page, 0)
     await talk(page)
-    await ticked(page, 1)
+    await expect_ticked(page, 1)
     await take_docs_picture(page, "tour-1-talk")
     await compare(page)
-    await ticked(page, 2)
+    await expect_ticked(page, 2)
     await take_docs_picture(page, "tour-2-compare")
     await take_screenshots(page, "tour")
     await open_a_trace(page)
-    await ticked(page, 3)
+    await expect_ticked(page, 3)
     await save_a_turn(page)
-    await ticked(page, 4)
+    await expect_ticked(page, 4)
     await evaluate(page)
-    await ticked(page, 5)
+    await expect_ticked(page, 5)
     await take_docs_picture(page, "tour-5-evaluate")
-    await read_whether_it_is_worse(page)
-    await ticked(page, 6)
+    await compare_evaluations(page)
+    await expect_ticked(page, 6)
     await take_docs_picture(page, "tour-6-worse")
-    await take_the_programs(page)
-    await ticked(page, 7)
+    await copy_programs(page)
+    await expect_ticked(page, 7)
     await take_docs_picture(page, "tour-7-call")
-    assert HOLIDAY in await run_curl(site)
-    assert (await run_openai(site)).strip() == HOLIDAY
+    assert HOLIDAY_ANSWER in await run_curl(site)
+    assert (await run_openai(site)).strip() == HOLIDAY_ANSWER
 
 
 async def talk(page: Page) -> None:
     await open_link(page, "Talk to eliza")
     await page.get_by_role("textbox", name="Message", exact=True).fill("I need a holiday")
     await page.keyboard.press("Enter")
-    await wait_for_answer(cell(page, 1), HOLIDAY)
+    await wait_for_answer(cell(page, 1), HOLIDAY_ANSWER)
 
 
 async def compare(page: Page) -> None:
@@ -184,7 +184,7 @@ async def evaluate(page: Page) -> None:
     await expect(page.get_by_role("region", name="Figures")).to_contain_text("100 %")
 
 
-async def read_whether_it_is_worse(page: Page) -> None:
+async def compare_evaluations(page: Page) -> None:
     await open_link(page, "Evaluations")
     await page.get_by_role("main").get_by_role("link", name="As written").click()
     await page.get_by_role("button", name="Compare with…").click()
@@ -193,7 +193,7 @@ async def read_whether_it_is_worse(page: Page) -> None:
     await expect(verdict).to_contain_text("Worse")
 
 
-async def take_the_programs(page: Page) -> None:
+async def copy_programs(page: Page) -> None:
     await open_link(page, "Programs for eliza")
     for client, known_names in (
         ("AI SDK", "DefaultChatTransport"),
@@ -240,7 +240,7 @@ async def test_the_tour_can_be_ticked_folded_hidden_and_shown_again(page: Page) 
     await page.goto("/play?workflow=eliza")
     title = tour(page).get_by_role("button", name=re.compile("^Tour"))
     await tour(page).get_by_role("checkbox").nth(0).check()
-    await ticked(page, 1)
+    await expect_ticked(page, 1)
     # The next step is open; any other opens as well, by keyboard.
     await expect(tour(page).get_by_role("link")).to_have_text("Begin with calculator")
     await tour(page).get_by_role("button", name="Run an evaluation").focus()
@@ -260,9 +260,9 @@ async def test_the_tour_can_be_ticked_folded_hidden_and_shown_again(page: Page) 
     await expect(tour(page)).to_have_count(0)
     await page.goto("/settings")
     await page.get_by_role("button", name="Show the tour").click()
-    await ticked(page, 1)
+    await expect_ticked(page, 1)
     await page.get_by_role("button", name="Begin again").click()
-    await ticked(page, 0)
+    await expect_ticked(page, 0)
 
 
 @pytest.fixture

@@ -23,17 +23,17 @@ from tests.e2e.playground import (
     wait_for_answer,
 )
 from tests.e2e.test_hostile import OPEN_ALL, PAYLOADS
-from tests.e2e.test_long import LONG_TASKS, longest
+from tests.e2e.test_long import LONG_TASKS, take_long_tasks
 from tests.server_process import ServerProcess
 
 
 @pytest.fixture(autouse=True)
-def two_minutes_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+def recent_base_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Date the spans just before each test, however long ago this file was imported."""
     monkeypatch.setattr(otlp_spans, "BASE_TIME_NS", time.time_ns() - 120_000_000_000)
 
 
-MOST_MS = 1_500
+MAX_TASK_MS = 1_500
 """A task that is longer freezes the page, even on a busy machine."""
 
 
@@ -45,7 +45,7 @@ def row(page: Page, name: str | re.Pattern[str]) -> Locator:
     return tree(page).get_by_role("treeitem").filter(has_text=name)
 
 
-async def ran(site: ServerProcess, model: str, text: str) -> str:
+async def run_chat(site: ServerProcess, model: str, text: str) -> str:
     """Run a workflow over Chat Completions and return the id of its trace once it is stored."""
     return await run_workflow(
         site, "/v1/chat/completions", {"model": model, "messages": [{"role": "user", "content": text}]}
@@ -64,7 +64,7 @@ async def run_workflow(site: ServerProcess, path: str, body: dict[str, Any]) -> 
 
 
 async def test_a_run_with_tools_is_shown_as_tree_timeline_and_conversation(page: Page, site: ServerProcess) -> None:
-    trace = await ran(site, "calculator", "(2 + 3) * 4")
+    trace = await run_chat(site, "calculator", "(2 + 3) * 4")
     await page.goto(f"/traces/{trace}")
 
     await expect(page.get_by_role("heading", name="invoke_workflow calculator")).to_be_visible()
@@ -96,7 +96,7 @@ async def test_a_run_with_tools_is_shown_as_tree_timeline_and_conversation(page:
 
 
 async def test_a_trace_can_be_continued_in_the_playground_with_its_workflow(page: Page, site: ServerProcess) -> None:
-    trace = await ran(site, "calculator", "(2 + 3) * 4")
+    trace = await run_chat(site, "calculator", "(2 + 3) * 4")
     await page.goto(f"/traces/{trace}")
     await page.get_by_role("button", name="Open in playground").click()
     await expect(page).to_have_url(re.compile(r"/play/conv_"))
@@ -242,9 +242,9 @@ async def test_thirty_thousand_spans_do_not_freeze_the_page(page: Page, site: Se
     assert await tree(page).get_by_role("treeitem").count() < 100  # Only visible rows are rendered.
     await take_screenshot(page, "trace-of-30000-spans")
 
-    tasks = await longest(page)
+    tasks = await take_long_tasks(page)
     record_figure("long tasks with a trace of 30,000 spans, ms", max(tasks, default=0))
-    assert max(tasks, default=0) < MOST_MS
+    assert max(tasks, default=0) < MAX_TASK_MS
 
 
 async def test_a_message_of_four_megabytes_does_not_freeze_the_page(page: Page, site: ServerProcess) -> None:
@@ -273,9 +273,9 @@ async def test_a_message_of_four_megabytes_does_not_freeze_the_page(page: Page, 
     await span_view.get_by_role("button", name="Attributes").click()
     await expect(span_view.get_by_role("region", name="Attributes")).to_contain_text("gen_ai.request.model")
 
-    tasks = await longest(page)
+    tasks = await take_long_tasks(page)
     record_figure("long tasks with a message of 4 MB, ms", max(tasks, default=0))
-    assert max(tasks, default=0) < MOST_MS
+    assert max(tasks, default=0) < MAX_TASK_MS
 
 
 async def test_three_traces_of_a_session_are_one_thread_with_a_tab_for_a_branch(

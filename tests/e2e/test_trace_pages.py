@@ -10,7 +10,7 @@ from tests.e2e.playground import cell, send_message, take_screenshot, wait_for_a
 INPUT_TEXT = "Trace <b>me</b> & keep me"
 
 
-async def saved(page: Page, folder: Path) -> Path:
+async def save_trace_page(page: Page, folder: Path) -> Path:
     """Run a chat with INPUT_TEXT and save the HTML export of its trace."""
     await page.goto("/play?workflow=scripted")
     await send_message(page, INPUT_TEXT)
@@ -26,7 +26,7 @@ async def saved(page: Page, folder: Path) -> Path:
 
 
 async def test_an_exported_trace_can_be_read_without_a_server(page: Page, browser: Browser, tmp_path: Path) -> None:
-    html_file = await saved(page, tmp_path)
+    html_file = await save_trace_page(page, tmp_path)
     for scheme in ("light", "dark"):
         urls: list[str] = []
         console_messages: list[str] = []

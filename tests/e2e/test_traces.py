@@ -21,21 +21,21 @@ from tests.e2e.playground import (
     take_screenshots,
     wait_for_answer,
 )
-from tests.e2e.test_hostile import ALL, PAYLOADS
-from tests.e2e.test_long import LONG_TASKS, longest
+from tests.e2e.test_hostile import ALL_PAYLOADS, PAYLOADS
+from tests.e2e.test_long import LONG_TASKS, take_long_tasks
 from tests.server import traced_server
 from tests.server_process import ServerProcess, server_process
 
 
 @asynccontextmanager
-async def program(site: ServerProcess) -> AsyncIterator[httpx.AsyncClient]:
+async def span_client(site: ServerProcess) -> AsyncIterator[httpx.AsyncClient]:
     """An HTTP client of a program that sends spans."""
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=120) as http:
         yield http
 
 
-async def sent(site: ServerProcess, *spans: Span) -> None:
-    async with program(site) as http:
+async def send_all_spans(site: ServerProcess, *spans: Span) -> None:
+    async with span_client(site) as http:
         for first in range(0, len(spans), 1_000):
             await traced_server.send_spans(http, *spans[first : first + 1_000])
 
@@ -95,7 +95,7 @@ async def test_search_and_filters_are_stored_in_the_url(page: Page, site: Server
     good = [traced_server.chat_span(f"fine{n}", f"apples {n}", "sweet", n, trace=f"fine{n}") for n in range(3)]
     bad = traced_server.chat_span("failed", "apples rotten", "", 5, trace="failed", gen_ai__output__messages="")
     bad.status.code, bad.status.message = 2, "The orchard is closed."  # type: ignore[assignment]
-    await sent(site, *good, bad)
+    await send_all_spans(site, *good, bad)
 
     await page.goto("/traces")
     await search(page, "apples")
@@ -138,7 +138,7 @@ async def test_an_invalid_filter_shows_one_error(page: Page, watch: PageMonitor)
 
 async def test_spans_can_be_listed_as_rows_and_open_in_their_trace(page: Page, site: ServerProcess) -> None:
     conversation = traced_server.span("tree", 1, trace="tree", gen_ai__workflow__name="gardener")
-    await sent(
+    await send_all_spans(
         site, conversation, traced_server.chat_span("leaf", "is it green?", "yes", 2, trace="tree", parent="tree")
     )
     await page.goto("/traces?f=name~in~tree,leaf")
@@ -160,7 +160,7 @@ async def test_spans_can_be_listed_as_rows_and_open_in_their_trace(page: Page, s
 
 
 async def test_a_view_is_saved_selected_changed_and_deleted(page: Page, site: ServerProcess) -> None:
-    await sent(site, traced_server.chat_span("v", "views", "yes", trace="views"))
+    await send_all_spans(site, traced_server.chat_span("v", "views", "yes", trace="views"))
     await page.goto("/traces?q=views&range=24h&f=kind~eq~llm")
     await page.get_by_role("button", name="Views", exact=True).click()
     await page.get_by_role("menuitem", name="Save as a new view").click()
@@ -193,19 +193,19 @@ async def test_a_view_is_saved_selected_changed_and_deleted(page: Page, site: Se
 
 async def test_live_rows_are_added_without_moving_a_scrolled_list(page: Page, site: ServerProcess) -> None:
     old = [traced_server.chat_span(f"o{n}", f"tide {n}", "in", -n, trace=f"o{n}") for n in range(60)]
-    await sent(site, *old)
+    await send_all_spans(site, *old)
     await page.goto("/traces?q=tide")
     await expect(rows(page).first).to_contain_text("tide 0")
     await page.get_by_role("button", name="Live", exact=True).click()
 
-    await sent(site, traced_server.chat_span("n1", "tide turns", "out", 10, trace="n1"))
+    await send_all_spans(site, traced_server.chat_span("n1", "tide turns", "out", 10, trace="n1"))
     await expect(rows(page).first).to_contain_text("tide turns")
 
     box = page.get_by_role("grid").locator("xpath=..")
     await box.evaluate("(box) => box.scrollTo(0, 1200)")
     visible_row = rows(page, "tide 20")
     before = await visible_row.bounding_box()
-    await sent(
+    await send_all_spans(
         site, *(traced_server.chat_span(f"m{n}", f"tide more {n}", "out", 20 + n, trace=f"m{n}") for n in range(12))
     )
     pill = page.get_by_role("button", name="12 new")
@@ -218,14 +218,16 @@ async def test_live_rows_are_added_without_moving_a_scrolled_list(page: Page, si
 
 
 async def test_returning_from_a_trace_restores_the_scroll_position(page: Page, site: ServerProcess) -> None:
-    await sent(site, *(traced_server.chat_span(f"r{n}", f"road {n}", "on", -n, trace=f"r{n}") for n in range(120)))
+    await send_all_spans(
+        site, *(traced_server.chat_span(f"r{n}", f"road {n}", "on", -n, trace=f"r{n}") for n in range(120))
+    )
     await page.goto("/traces?q=road")
     box = page.get_by_role("grid").locator("xpath=..")
     await expect(rows(page).first).to_be_visible()
     await box.evaluate("(box) => box.scrollTo(0, 2400)")
     await rows(page, "road 45").click()
     await expect(page).to_have_url(f"{site.url}/traces/{traced_server.trace_id('r45')}")
-    await sent(site, traced_server.chat_span("r-new", "road ahead", "on", 1, trace="r-new"))
+    await send_all_spans(site, traced_server.chat_span("r-new", "road ahead", "on", 1, trace="r-new"))
 
     await page.go_back()
     await expect(rows(page, "road 45")).to_be_in_viewport()
@@ -235,16 +237,18 @@ async def test_returning_from_a_trace_restores_the_scroll_position(page: Page, s
 
 async def test_live_rows_are_added_without_a_socket(page: Page, watch: PageMonitor, site: ServerProcess) -> None:
     await page.route_web_socket(re.compile("/api/socket"), lambda socket: socket.close())
-    await sent(site, traced_server.chat_span("q1", "quiet one", "yes", trace="q1"))
+    await send_all_spans(site, traced_server.chat_span("q1", "quiet one", "yes", trace="q1"))
     await page.goto("/traces?q=quiet")
     await page.get_by_role("button", name="Live", exact=True).click()
-    await sent(site, traced_server.chat_span("q2", "quiet two", "yes", 1, trace="q2"))
+    await send_all_spans(site, traced_server.chat_span("q2", "quiet two", "yes", 1, trace="q2"))
     await expect(rows(page)).to_have_count(2)
     watch.faults.clear()  # The browser's console messages about the socket.
 
 
 async def test_selecting_a_bar_narrows_the_time_range(page: Page, site: ServerProcess) -> None:
-    await sent(site, *(traced_server.chat_span(f"b{n}", f"bars {n}", "yes", n, trace=f"b{n}") for n in range(5)))
+    await send_all_spans(
+        site, *(traced_server.chat_span(f"b{n}", f"bars {n}", "yes", n, trace=f"b{n}") for n in range(5))
+    )
     await page.goto("/traces?q=bars")
     plot = page.get_by_role("slider", name="Traces over time")
     await expect(plot).to_have_attribute("aria-valuetext", "5")
@@ -272,7 +276,7 @@ async def test_hostile_names_are_displayed_as_text(page: Page, watch: PageMonito
                     "session.id": payload,
                     "user.id": payload,
                     "gen_ai.input.messages": json.dumps(
-                        [{"role": "user", "parts": [{"type": "text", "content": ALL + " hostile"}]}]
+                        [{"role": "user", "parts": [{"type": "text", "content": ALL_PAYLOADS + " hostile"}]}]
                     ),
                     "gen_ai.output.messages": payload,
                     "__proto__": payload,
@@ -281,8 +285,8 @@ async def test_hostile_names_are_displayed_as_text(page: Page, watch: PageMonito
         )
         for n, payload in enumerate(PAYLOADS)
     ]
-    await sent(site, *spans)
-    async with program(site) as http:
+    await send_all_spans(site, *spans)
+    async with span_client(site) as http:
         (
             await http.post("/api/views", json={"name": PAYLOADS[1], "page": "traces", "body": {"search": PAYLOADS[0]}})
         ).raise_for_status()
@@ -307,7 +311,7 @@ async def test_twenty_thousand_spans_can_be_scrolled(page: Page, site: ServerPro
     spans = [
         traced_server.chat_span(f"{n:05}", f"flood {n}", "and so on", -n / 100, trace=f"z{n:05}") for n in range(20_000)
     ]
-    await sent(site, *spans)
+    await send_all_spans(site, *spans)
     await page.goto("/traces?rows=spans&range=24h&f=name~starts_with~0&f=name~starts_with~1&any=1")
     await expect(rows(page).first).to_contain_text("flood 0")
     await page.evaluate(LONG_TASKS)
@@ -315,9 +319,9 @@ async def test_twenty_thousand_spans_can_be_scrolled(page: Page, site: ServerPro
     for _ in range(60):
         await box.evaluate("(box) => box.scrollBy(0, 4000)")
         await asyncio.sleep(0.1)
-    tasks = await longest(page)
+    tasks = await take_long_tasks(page)
     record_figure("long tasks while scrolling 20,000 spans, ms", max(tasks, default=0))
-    assert max(tasks, default=0) < 5_000  # A wide watchdog; the figure is what we look at.
+    assert max(tasks, default=0) < 5_000  # A generous limit; the recorded figure is what matters.
     indexes = await page.locator("[data-place]").evaluate_all("(rows) => rows.map((row) => Number(row.dataset.place))")
     assert max(indexes) > 1_000
     assert len(indexes) < 100
@@ -327,7 +331,7 @@ async def test_long_names_fit_on_every_screen_size(page: Page, site: ServerProce
     long = "w" * 300
     wide = traced_server.chat_span("wide", long, long, 30, trace="wide", session__id=long, gen_ai__workflow__name=long)
     wide.name = long
-    await sent(site, wide)
+    await send_all_spans(site, wide)
     await page.goto(f"/traces?f=name~eq~{long}")
     await expect(rows(page)).to_have_count(1)
     await expect(rows(page)).to_contain_text(long[:200])  # A row shows the beginning.
@@ -347,7 +351,7 @@ async def test_the_empty_page_explains_how_to_send_traces(browser: Browser, buil
         await expect(page.get_by_role("heading", name="No traces yet")).to_be_visible()
         await expect(page.locator("pre")).to_contain_text(f"OTEL_EXPORTER_OTLP_ENDPOINT={server.url}")
         await take_screenshot(page, "traces-none")
-        await sent(
+        await send_all_spans(
             server, traced_server.chat_span("first", "hello", "hello", trace="first")
         )  # And it is there at once.
         await expect(rows(page)).to_have_count(1)

@@ -8,7 +8,7 @@ from tests.e2e.page_monitor import PageMonitor
 from tests.e2e.playground import cell, messages, send_message, take_screenshot, take_screenshots, wait_for_answer
 
 
-async def act(message: Locator, name: str | re.Pattern[str]) -> None:
+async def click_button(message: Locator, name: str | re.Pattern[str]) -> None:
     """Click a button below a message; the buttons appear on hover."""
     await message.hover()
     await message.get_by_role("button", name=name).click()
@@ -28,13 +28,13 @@ async def talk(page: Page, *texts: str) -> Locator:
 async def test_regenerating_a_middle_turn_keeps_both_branches(page: Page) -> None:
     chat_cell = await talk(page, "one", "two", "three")
 
-    await act(messages(chat_cell).nth(3), "Regenerate")
+    await click_button(messages(chat_cell).nth(3), "Regenerate")
     await expect(messages(chat_cell)).to_have_count(4)
     await wait_for_answer(chat_cell, "two")
     await expect(messages(chat_cell).nth(3)).to_contain_text("2/2")
     await take_screenshot(page, "versions")
 
-    await act(messages(chat_cell).nth(3), "Version before")
+    await click_button(messages(chat_cell).nth(3), "Version before")
     await expect(messages(chat_cell)).to_have_count(6)
     await expect(messages(chat_cell).last).to_contain_text("three")
     await expect(messages(chat_cell).nth(3)).to_contain_text("1/2")
@@ -46,13 +46,13 @@ async def test_regenerating_a_middle_turn_keeps_both_branches(page: Page) -> Non
 async def test_editing_a_question_adds_a_branch(page: Page) -> None:
     chat_cell = await talk(page, "one", "two")
 
-    await act(messages(chat_cell).nth(0), "Edit")
+    await click_button(messages(chat_cell).nth(0), "Edit")
     await messages(chat_cell).nth(0).get_by_role("textbox").fill("uno")
     await page.keyboard.press("Enter")
 
     await wait_for_answer(chat_cell, "uno")
     await expect(messages(chat_cell)).to_have_count(2)
-    await act(messages(chat_cell).nth(0), "Version before")
+    await click_button(messages(chat_cell).nth(0), "Version before")
     await expect(messages(chat_cell)).to_have_count(4)
     await expect(messages(chat_cell).nth(0)).to_contain_text("one")
 
@@ -60,7 +60,7 @@ async def test_editing_a_question_adds_a_branch(page: Page) -> None:
 async def test_deleting_a_message_keeps_the_following_ones(page: Page) -> None:
     chat_cell = await talk(page, "one", "two")
 
-    await act(messages(chat_cell).nth(1), "More")
+    await click_button(messages(chat_cell).nth(1), "More")
     await page.get_by_role("menuitem", name="Delete").click()
     await expect(messages(chat_cell)).to_have_count(3)
     await page.reload()
@@ -69,7 +69,7 @@ async def test_deleting_a_message_keeps_the_following_ones(page: Page) -> None:
 
 async def test_forking_creates_a_separate_thread(page: Page) -> None:
     chat_cell = await talk(page, "one", "two")
-    await act(messages(chat_cell).nth(1), "More")
+    await click_button(messages(chat_cell).nth(1), "More")
     await page.get_by_role("menuitem", name="Fork into a new thread").click()
 
     await expect(page).to_have_url(re.compile(r"/play/conv_\w+"))
@@ -81,7 +81,7 @@ async def test_forking_creates_a_separate_thread(page: Page) -> None:
 
 async def test_a_thumbs_up_is_stored_as_feedback(page: Page) -> None:
     chat_cell = await talk(page, "rate me")
-    await act(messages(chat_cell).last, re.compile("Good|Up|up"))
+    await click_button(messages(chat_cell).last, re.compile("Good|Up|up"))
     await page.keyboard.press("Escape")
     await page.reload()
     await expect(messages(chat_cell)).to_have_count(2)

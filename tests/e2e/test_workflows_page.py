@@ -12,7 +12,7 @@ from tests.e2e.page_monitor import PageMonitor
 from tests.e2e.playground import cell, send_message, take_screenshot, take_screenshots, wait_for_answer
 from tests.server_process import ServerProcess, server_process
 
-ELSEWHERE = '''
+REMOTE_SOURCE = '''
 from collections.abc import AsyncIterator
 from palaver import Message, chat
 
@@ -115,7 +115,7 @@ async def test_a_button_leads_to_a_first_answer(page: Page) -> None:
 async def test_a_service_is_tested_connected_used_and_disconnected(
     page: Page, watch: PageMonitor, tmp_path: Path
 ) -> None:
-    with server_process(tmp_path, ELSEWHERE) as other:
+    with server_process(tmp_path, REMOTE_SOURCE) as other:
         await page.goto("/workflows")
         await page.get_by_role("button", name="Connect a service").click()
         dialog = page.get_by_role("dialog", name="Connect a service")

@@ -31,7 +31,7 @@ async def short(messages: list[Message]) -> str:
 
 
 class EngineProcess:
-    """One process: its engine, and its share of the work."""
+    """One process with its engine, recorder, heartbeat and run queue."""
 
     def __init__(self, database: Database, name: str, *workflows: Workflow, most: int = 4) -> None:
         known = {workflow.description.name: workflow for workflow in workflows}
@@ -73,28 +73,28 @@ class EngineProcess:
         await self.presence.stop()
 
 
-async def test_a_run_is_durable_when_it_is_put_and_begins_when_a_process_is_free(database: Database) -> None:
+async def test_a_run_is_stored_when_enqueued_and_starts_when_a_process_takes_it(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
     started = await engine_process.backlog.enqueue(short, call(Message.user("Hi."), session="s"), THEIRS)
-    waiting = await database.read(runs.get_stored_run, "theirs", started.run_id)
+    queued = await database.read(runs.get_stored_run, "theirs", started.run_id)
     engine_process.backlog.start()
-    found = await engine_process.ended(started.run_id)
+    stored = await engine_process.ended(started.run_id)
     await engine_process.close()
 
-    assert waiting is not None
-    assert (waiting.row.status, waiting.row.process, waiting.row.started_at) == ("queued", None, None)
-    assert (found.row.status, found.row.process, found.row.session, found.row.trace_id) == (
+    assert queued is not None
+    assert (queued.row.status, queued.row.process, queued.row.started_at) == ("queued", None, None)
+    assert (stored.row.status, stored.row.process, stored.row.session, stored.row.trace_id) == (
         "finished",
         "p1",
         "s",
         started.trace_id,
     )
-    assert found.reply is not None
-    assert [message.text for message in found.reply.messages] == ["You said Hi."]
+    assert stored.reply is not None
+    assert [message.text for message in stored.reply.messages] == ["You said Hi."]
     assert event_lines(await database.read(runs.read_events, "theirs", started.run_id))[0] == "RunStarted"
 
 
-async def test_what_a_workflow_cannot_take_is_said_at_once(database: Database) -> None:
+async def test_enqueue_rejects_an_invalid_call_and_any_call_while_draining(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
     with pytest.raises(FaultyCall):
         await engine_process.backlog.enqueue(short, call(Message.user("Hi."), inputs={"nope": 1}), THEIRS)
@@ -105,57 +105,59 @@ async def test_what_a_workflow_cannot_take_is_said_at_once(database: Database) -
     assert await database.read(runs.list_active_in_session, "theirs", "short", "s") == []
 
 
-async def test_many_processes_begin_each_run_once(database: Database) -> None:
-    begun: list[str] = []
+async def test_several_processes_start_each_run_once(database: Database) -> None:
+    executed: list[str] = []
 
     @chat
     async def counted(messages: list[Message]) -> str:
-        begun.append(messages[-1].text)
+        executed.append(messages[-1].text)
         await asyncio.sleep(0)
         return "Done."
 
-    houses = [EngineProcess(database, f"p{number}", counted, most=2) for number in range(3)]
-    put = [await houses[0].backlog.enqueue(counted, call(Message.user(str(number))), THEIRS) for number in range(20)]
-    for engine_process in houses:
+    processes = [EngineProcess(database, f"p{number}", counted, most=2) for number in range(3)]
+    enqueued = [
+        await processes[0].backlog.enqueue(counted, call(Message.user(str(number))), THEIRS) for number in range(20)
+    ]
+    for engine_process in processes:
         engine_process.backlog.start()
-    ended = [await houses[0].ended(started.run_id) for started in put]
-    for engine_process in houses:
+    ended = [await processes[0].ended(started.run_id) for started in enqueued]
+    for engine_process in processes:
         await engine_process.close()
 
-    assert sorted(begun, key=int) == [str(number) for number in range(20)]
-    assert {found.row.status for found in ended} == {"finished"}
+    assert sorted(executed, key=int) == [str(number) for number in range(20)]
+    assert {stored.row.status for stored in ended} == {"finished"}
 
 
-async def test_a_run_that_waits_or_runs_elsewhere_is_cancelled(database: Database) -> None:
+async def test_a_queued_run_and_a_run_of_another_process_can_be_cancelled(database: Database) -> None:
     @chat
     async def endless(messages: Any) -> AsyncIterator[str]:
         yield "Hel"
         await asyncio.Event().wait()
 
-    here, there = EngineProcess(database, "p1", endless), EngineProcess(database, "p2", endless)
-    waiting = await here.backlog.enqueue(endless, call(), THEIRS)
-    first = await here.records.cancel("theirs", waiting.run_id)
-    again = await here.records.cancel("theirs", waiting.run_id)
-    running = await here.backlog.enqueue(endless, call(), THEIRS)
-    there.backlog.start()
+    local, remote = EngineProcess(database, "p1", endless), EngineProcess(database, "p2", endless)
+    queued = await local.backlog.enqueue(endless, call(), THEIRS)
+    first = await local.records.cancel("theirs", queued.run_id)
+    second = await local.records.cancel("theirs", queued.run_id)
+    running = await local.backlog.enqueue(endless, call(), THEIRS)
+    remote.backlog.start()
     async with asyncio.timeout(10):
-        while (await here.records.get_row("theirs", running.run_id)).seq < 0 and not there.engine.active_count:  # noqa: ASYNC110
+        while (await local.records.get_row("theirs", running.run_id)).seq < 0 and not remote.engine.active_count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-    cancelling = asyncio.create_task(here.records.cancel("theirs", running.run_id))
+    cancelling = asyncio.create_task(local.records.cancel("theirs", running.run_id))
     async with asyncio.timeout(10):
         while not cancelling.done():
-            await there.presence.apply_cancel_requests()
+            await remote.presence.apply_cancel_requests()
             await asyncio.sleep(0.01)
-    log = await database.read(runs.read_events, "theirs", waiting.run_id)
-    await there.close()
+    log = await database.read(runs.read_events, "theirs", queued.run_id)
+    await remote.close()
 
-    assert (first.status, again) == ("cancelled", first)
+    assert (first.status, second) == ("cancelled", first)
     assert event_lines(log) == ["RunStarted", "RunCancelled"]
     assert (await cancelling).status == "cancelled"
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-async def test_when_its_process_dies_it_begins_anew_or_is_interrupted_as_declared(
+async def test_a_run_whose_process_dies_is_restarted_if_idempotent_or_else_interrupted(
     database: Database, idempotent: bool
 ) -> None:
     attempts: list[int] = []
@@ -178,27 +180,27 @@ async def test_when_its_process_dies_it_begins_anew_or_is_interrupted_as_declare
     dying.backlog._poller._task.cancel()  # type: ignore[union-attr]
     for task in dying.presence._tasks:
         task.cancel()
-    dying.recorder._states.clear()  # It is gone: nothing is written any more.
+    dying.recorder._states.clear()  # The process is dead: it writes nothing more.
     other.backlog.start()
     await other.presence.beat()
     before = await database.read(runs.get_run, "theirs", started.run_id)
     await other.notice_the_dead()
-    found = await other.ended(started.run_id)
+    stored = await other.ended(started.run_id)
     log = await database.read(runs.read_events, "theirs", started.run_id)
     await other.close()
     await dying.engine.drain(0)
 
     assert before is not None
     assert before.status == "running"
-    assert found.reply is not None
-    assert (found.row.status, [message.text for message in found.reply.messages], len(attempts)) == (
+    assert stored.reply is not None
+    assert (stored.row.status, [message.text for message in stored.reply.messages], len(attempts)) == (
         ("finished", ["Hello."], 2) if idempotent else ("interrupted", ["Hel"], 1)
     )
     assert [event.seq for event in log] == list(range(len(log)))
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-async def test_when_its_process_has_to_go_it_begins_anew_elsewhere_or_is_interrupted_as_declared(
+async def test_on_shutdown_a_run_is_requeued_if_idempotent_or_else_interrupted(
     database: Database, idempotent: bool
 ) -> None:
     attempts: list[int] = []
@@ -221,20 +223,26 @@ async def test_when_its_process_has_to_go_it_begins_anew_elsewhere_or_is_interru
     await asyncio.sleep(0)
     await leaving.engine.drain(0)
     await leaving.close()
-    between = await database.read(runs.get_run, "theirs", started.run_id)
+    after_shutdown = await database.read(runs.get_run, "theirs", started.run_id)
     log = await database.read(runs.read_events, "theirs", started.run_id)
     other.backlog.start()
-    found = await other.ended(started.run_id)
+    stored = await other.ended(started.run_id)
     await other.close()
 
-    assert between is not None
-    assert found.reply is not None
-    assert (between.status, between.process, between.attempts, between.first_output_at, event_lines(log)) == (
+    assert after_shutdown is not None
+    assert stored.reply is not None
+    assert (
+        after_shutdown.status,
+        after_shutdown.process,
+        after_shutdown.attempts,
+        after_shutdown.first_output_at,
+        event_lines(log),
+    ) == (
         ("queued", None, 0, None, [])
         if idempotent
         else ("interrupted", "p1", 1, NOW, ["RunStarted", "TextStarted", "TextDelta Hel", "TextEnded", "RunFinished"])
     )
-    assert (found.row.status, [message.text for message in found.reply.messages], len(attempts)) == (
+    assert (stored.row.status, [message.text for message in stored.reply.messages], len(attempts)) == (
         ("finished", ["Hello."], 2) if idempotent else ("interrupted", ["Hel"], 1)
     )
     assert event_lines(await reading) == ["RunStarted", "TextStarted", "TextDelta Hel"] + (
@@ -246,7 +254,7 @@ async def _read(engine_process: EngineProcess, run: str) -> list[Event]:
     return [event async for batch in engine_process.records.follow("theirs", run) for event in batch]
 
 
-async def test_a_run_that_somebody_else_interrupted_is_not_begun_anew(database: Database) -> None:
+async def test_a_run_whose_workflow_finishes_as_interrupted_is_not_restarted(database: Database) -> None:
     @chat(idempotent=True)
     async def remote(messages: Any) -> AsyncIterator[Any]:
         yield "Hel"
@@ -255,13 +263,13 @@ async def test_a_run_that_somebody_else_interrupted_is_not_begun_anew(database: 
     engine_process = EngineProcess(database, "p1", remote)
     started = await engine_process.backlog.enqueue(remote, call(), THEIRS)
     engine_process.backlog.start()
-    found = await engine_process.ended(started.run_id)
+    stored = await engine_process.ended(started.run_id)
     await engine_process.close()
 
-    assert (found.row.status, found.row.attempts) == ("interrupted", 1)
+    assert (stored.row.status, stored.row.attempts) == ("interrupted", 1)
 
 
-async def test_a_run_that_kills_its_process_each_time_is_given_up(database: Database) -> None:
+async def test_a_run_is_interrupted_after_its_process_has_died_three_times(database: Database) -> None:
     @chat(idempotent=True)
     async def deadly(messages: Any) -> AsyncIterator[str]:
         yield "Hel"
@@ -272,8 +280,8 @@ async def test_a_run_that_kills_its_process_each_time_is_given_up(database: Data
     started = await starter.backlog.enqueue(deadly, call(), THEIRS)
     for number in range(3):
         dying = EngineProcess(database, f"p{number}", deadly)
-        taken = await database.write(kept.dequeue_runs, f"p{number}", ["deadly"], 1, NOW)
-        assert [one.stored.row.id for one in taken] == [started.run_id]
+        dequeued = await database.write(kept.dequeue_runs, f"p{number}", ["deadly"], 1, NOW)
+        assert [queued.stored.row.id for queued in dequeued] == [started.run_id]
         await dying.presence.start(only_server=False)
         for task in dying.presence._tasks:
             task.cancel()
@@ -284,7 +292,7 @@ async def test_a_run_that_kills_its_process_each_time_is_given_up(database: Data
     assert (row.status, row.attempts) == ("interrupted", 3)
 
 
-async def test_a_run_that_cannot_begin_any_more_ends_and_says_why(database: Database) -> None:
+async def test_a_queued_run_that_its_workflow_no_longer_accepts_fails_with_a_reason(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
     started = await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
 
@@ -292,27 +300,27 @@ async def test_a_run_that_cannot_begin_any_more_ends_and_says_why(database: Data
     async def changed(messages: list[Message], subject: str) -> str:
         return subject
 
-    after = EngineProcess(database, "p2", changed)
-    after.backlog.start()
-    found = await after.ended(started.run_id)
-    await after.close()
+    other = EngineProcess(database, "p2", changed)
+    other.backlog.start()
+    stored = await other.ended(started.run_id)
+    await other.close()
 
-    assert (found.row.status, found.row.error) == (
+    assert (stored.row.status, stored.row.error) == (
         "failed",
         {"code": "missing_input", "message": "Input 'subject' is required."},
     )
 
 
-async def test_a_process_that_was_taken_for_dead_and_comes_back_writes_nothing_of_what_it_lost(
+async def test_a_process_declared_dead_writes_no_more_events_of_its_lost_run(
     postgres_url: str,
 ) -> None:
     database = open_database(postgres_url)
-    go_on = asyncio.Event()
+    resume = asyncio.Event()
 
     @chat
     async def slow(messages: Any) -> AsyncIterator[str]:
         yield "Hel"
-        await go_on.wait()
+        await resume.wait()
         yield "lo."
 
     frozen = EngineProcess(database, "p1", slow)
@@ -322,7 +330,7 @@ async def test_a_process_that_was_taken_for_dead_and_comes_back_writes_nothing_o
             await asyncio.sleep(0.01)
     await database.write(run_log.interrupt_run, "theirs", run.id, NOW)
     before = await database.read(runs.read_events, "theirs", run.id)
-    go_on.set()
+    resume.set()
     await run.wait_ended()
     row = await database.read(runs.get_run, "theirs", run.id)
     after = await database.read(runs.read_events, "theirs", run.id)

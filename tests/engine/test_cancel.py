@@ -1,4 +1,4 @@
-"""Cancelling a run: its code is told, its output is kept, and it ends whatever its code does."""
+"""Cancelling a run: its code is notified, its output is recorded, and it ends whatever its code does."""
 
 import asyncio
 import threading
@@ -37,7 +37,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def stopped(workflow: Workflow, reached: asyncio.Event, **given: Any) -> Run:
-    """A run that is cancelled when its code has come to that place."""
+    """Return a run that was cancelled when its code had set `reached`."""
     run = new_engine().start(workflow, call(), **given)
     await wait_for_event(reached)
     run.cancel()
@@ -88,18 +88,18 @@ async def test_a_coroutine_gets_cancelled_error() -> None:
     assert (seen, last_event(run)) == (["cancelled"], CANCELLED)
 
 
-async def test_a_run_that_is_cancelled_before_it_ran_never_runs() -> None:
-    ran_ = []
+async def test_a_run_cancelled_before_its_code_starts_never_executes_it() -> None:
+    executions = []
 
     @chat
     async def eager(messages: Any) -> None:
-        ran_.append("ran")
+        executions.append("ran")
 
     run = new_engine().start(eager, call())
     run.cancel()
     await wait_ended(run)
 
-    assert (ran_, event_lines(run.log)) == ([], ["RunStarted", "RunCancelled"])
+    assert (executions, event_lines(run.log)) == ([], ["RunStarted", "RunCancelled"])
 
 
 async def test_cancelling_twice_or_after_the_end_changes_nothing() -> None:
@@ -120,7 +120,7 @@ async def test_cancelling_twice_or_after_the_end_changes_nothing() -> None:
     assert last_event(run) == CANCELLED
 
 
-async def test_the_first_order_to_end_is_the_one_that_counts() -> None:
+async def test_the_first_cancellation_determines_the_end() -> None:
     waits = asyncio.Event()
 
     @chat
@@ -148,10 +148,10 @@ async def test_a_finished_run_is_not_cancelled() -> None:
     assert last_event(run) == RunFinished(at=NOW)
 
 
-# Async code that will not listen
+# Async code that ignores cancellation
 
 
-async def test_code_that_ends_well_in_spite_of_it_was_cancelled_all_the_same() -> None:
+async def test_a_run_whose_code_returns_normally_after_a_cancellation_is_cancelled() -> None:
     waits = asyncio.Event()
 
     @chat
@@ -167,7 +167,7 @@ async def test_code_that_ends_well_in_spite_of_it_was_cancelled_all_the_same() -
     assert event_lines(run.log) == ["RunStarted", "RunCancelled"]
 
 
-async def test_code_that_raises_something_else_was_cancelled_all_the_same() -> None:
+async def test_a_run_whose_code_raises_another_error_on_cancellation_is_cancelled() -> None:
     waits = asyncio.Event()
 
     @chat
@@ -181,7 +181,7 @@ async def test_code_that_raises_something_else_was_cancelled_all_the_same() -> N
     assert last_event(await stopped(confused, waits)) == CANCELLED
 
 
-async def test_a_generator_that_yields_while_it_is_closed_was_cancelled_all_the_same() -> None:
+async def test_a_run_whose_generator_yields_while_it_is_closed_is_cancelled() -> None:
     attending = asyncio.Event()
     gate = asyncio.Event()
 
@@ -206,8 +206,8 @@ async def test_a_generator_that_yields_while_it_is_closed_was_cancelled_all_the_
     assert last_event(run) == CANCELLED
 
 
-async def test_code_that_goes_on_is_cancelled_again(impatient: None) -> None:
-    waits, times = asyncio.Event(), []
+async def test_code_that_swallows_a_cancellation_is_cancelled_again(impatient: None) -> None:
+    waits, cancellations = asyncio.Event(), []
 
     @chat
     async def stubborn(messages: Any) -> None:
@@ -216,14 +216,16 @@ async def test_code_that_goes_on_is_cancelled_again(impatient: None) -> None:
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
-                times.append("cancelled")
+                cancellations.append("cancelled")
 
     run = await stopped(stubborn, waits)
 
-    assert (times, last_event(run)) == (["cancelled", "cancelled"], CANCELLED)
+    assert (cancellations, last_event(run)) == (["cancelled", "cancelled"], CANCELLED)
 
 
-async def test_a_run_ends_without_code_that_never_listens(impatient: None, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_run_ends_even_if_its_code_ignores_every_cancellation(
+    impatient: None, caplog: pytest.LogCaptureFixture
+) -> None:
     waits, release, left = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @chat
@@ -248,11 +250,11 @@ async def test_a_run_ends_without_code_that_never_listens(impatient: None, caplo
     assert run.log == events
 
 
-# While the reader is being told
+# While events are sent to the reader
 
 
 async def test_a_send_is_never_interrupted_by_a_cancellation() -> None:
-    gate, sending, told, closed = asyncio.Event(), asyncio.Event(), [], []
+    gate, sending, received, closed = asyncio.Event(), asyncio.Event(), [], []
 
     @chat
     async def fast(messages: Any) -> AsyncIterator[str]:
@@ -266,7 +268,7 @@ async def test_a_send_is_never_interrupted_by_a_cancellation() -> None:
         if "TextDelta one" in event_lines(events):
             sending.set()
             await gate.wait()
-        told.extend(events)
+        received.extend(events)
 
     run = new_engine().start(fast, call(), consumer=attend)
     await wait_for_event(sending)
@@ -274,13 +276,13 @@ async def test_a_send_is_never_interrupted_by_a_cancellation() -> None:
     gate.set()
     await wait_ended(run)
 
-    assert event_lines(told) == ["RunStarted", "TextStarted", "TextDelta one", "TextEnded", "RunCancelled"]
-    assert told == run.log
+    assert event_lines(received) == ["RunStarted", "TextStarted", "TextDelta one", "TextEnded", "RunCancelled"]
+    assert received == run.log
     assert closed == ["closed"]
 
 
-async def test_a_message_that_is_being_sent_is_sent_to_its_end() -> None:
-    gate, sending, told = asyncio.Event(), asyncio.Event(), []
+async def test_a_message_that_is_being_sent_is_completed_when_the_run_is_cancelled() -> None:
+    gate, sending, received = asyncio.Event(), asyncio.Event(), []
 
     @chat
     async def fast(messages: Any) -> AsyncIterator[Any]:
@@ -291,7 +293,7 @@ async def test_a_message_that_is_being_sent_is_sent_to_its_end() -> None:
         if "TextDelta one" in event_lines(events):
             sending.set()
             await gate.wait()
-        told.extend(events)
+        received.extend(events)
 
     run = new_engine().start(fast, call(), consumer=attend)
     await wait_for_event(sending)
@@ -299,12 +301,12 @@ async def test_a_message_that_is_being_sent_is_sent_to_its_end() -> None:
     gate.set()
     await wait_ended(run)
 
-    assert event_lines(told) == ["RunStarted", "TextStarted", "TextDelta one", "TextEnded", "RunCancelled"]
-    assert told == run.log
+    assert event_lines(received) == ["RunStarted", "TextStarted", "TextDelta one", "TextEnded", "RunCancelled"]
+    assert received == run.log
 
 
-async def test_a_reader_that_takes_nothing_does_not_keep_a_cancelled_run_alive_for_others(impatient: None) -> None:
-    gate, sending, told = asyncio.Event(), asyncio.Event(), []
+async def test_a_blocked_reader_does_not_delay_the_end_of_a_cancelled_run_for_others(impatient: None) -> None:
+    gate, sending, received = asyncio.Event(), asyncio.Event(), []
 
     @chat
     async def fast(messages: Any) -> AsyncIterator[str]:
@@ -315,7 +317,7 @@ async def test_a_reader_that_takes_nothing_does_not_keep_a_cancelled_run_alive_f
         if "TextDelta one" in event_lines(events) and not gate.is_set():
             sending.set()
             await gate.wait()
-        told.extend(events)
+        received.extend(events)
 
     run = new_engine().start(fast, call(), consumer=attend)
     await wait_for_event(sending)
@@ -326,11 +328,11 @@ async def test_a_reader_that_takes_nothing_does_not_keep_a_cancelled_run_alive_f
     await wait_ended(run)
 
     assert event_lines(followed) == ["RunStarted", "TextStarted", "TextDelta one", "TextEnded", "RunCancelled"]
-    assert told == followed  # What was interrupted is told again.
+    assert received == followed  # The interrupted batch is sent again.
 
 
-async def test_a_reader_that_takes_nothing_of_what_was_emitted_does_not_either(impatient: None) -> None:
-    gate, sending, told = asyncio.Event(), asyncio.Event(), []
+async def test_a_reader_blocked_on_an_emitted_event_does_not_delay_the_end_for_others(impatient: None) -> None:
+    gate, sending, received = asyncio.Event(), asyncio.Event(), []
 
     @chat
     async def busy(messages: Any, ctx: Context) -> AsyncIterator[str]:
@@ -342,7 +344,7 @@ async def test_a_reader_that_takes_nothing_of_what_was_emitted_does_not_either(i
         if "PartAdded" in event_lines(events) and not gate.is_set():
             sending.set()
             await gate.wait()
-        told.extend(events)
+        received.extend(events)
 
     run = new_engine().start(busy, call(), consumer=attend)
     await wait_for_event(sending)
@@ -354,7 +356,7 @@ async def test_a_reader_that_takes_nothing_of_what_was_emitted_does_not_either(i
     await wait_ended(run)
 
     assert event_lines(followed)[-1] == "RunCancelled"
-    assert told == followed == run.log
+    assert received == followed == run.log
 
 
 # Sync code
@@ -380,7 +382,7 @@ async def test_sync_code_sees_that_it_is_cancelled() -> None:
 
 async def test_a_sync_generator_is_closed_at_its_next_yield() -> None:
     loop, waits, release, left = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), threading.Event()
-    went_on = []
+    resumed = []
 
     @chat
     def slow(messages: Any) -> Iterator[str]:
@@ -389,7 +391,7 @@ async def test_a_sync_generator_is_closed_at_its_next_yield() -> None:
             loop.call_soon_threadsafe(waits.set)
             release.wait(10)
             yield "lo"
-            went_on.append("went on")
+            resumed.append("went on")
         finally:
             left.set()
 
@@ -398,11 +400,11 @@ async def test_a_sync_generator_is_closed_at_its_next_yield() -> None:
     release.set()
 
     assert await asyncio.to_thread(left.wait, 10)
-    assert (ended_first, went_on) == (True, [])
+    assert (ended_first, resumed) == (True, [])
     assert reply_of(run) == reply(Message.assistant("Hel"), finish="cancelled")
 
 
-async def test_sync_code_that_waits_for_its_reader_is_let_go() -> None:
+async def test_sync_code_that_waits_for_its_reader_is_released_when_cancelled() -> None:
     gate, sending, left = asyncio.Event(), asyncio.Event(), threading.Event()
 
     @chat
@@ -428,7 +430,7 @@ async def test_sync_code_that_waits_for_its_reader_is_let_go() -> None:
     assert await asyncio.to_thread(left.wait, 10)
 
 
-async def test_what_sync_code_says_after_its_run_was_stopped_stops_it() -> None:
+async def test_logging_from_sync_code_after_its_run_was_cancelled_raises() -> None:
     loop, waits, release, left = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), threading.Event()
     seen: list[str] = []
 
@@ -436,7 +438,7 @@ async def test_what_sync_code_says_after_its_run_was_stopped_stops_it() -> None:
     def talkative(messages: Any, ctx: Context) -> None:
         loop.call_soon_threadsafe(waits.set)
         release.wait(10)
-        for _ in range(100):  # More often than there is room for.
+        for _ in range(100):  # More often than the queue has room for.
             try:
                 ctx.log("Hello?")
             except asyncio.CancelledError as error:
@@ -493,10 +495,10 @@ async def test_a_run_that_waits_for_a_thread_can_be_cancelled() -> None:
     assert (last_event(second), last_event(first)) == (CANCELLED, RunFinished(value=None, at=NOW))
 
 
-# Others who cancel
+# Cancellation from outside
 
 
-async def test_a_task_that_is_cancelled_from_outside_ends_its_run() -> None:
+async def test_cancelling_the_task_of_a_run_from_outside_cancels_the_run() -> None:
     waits = asyncio.Event()
 
     @chat

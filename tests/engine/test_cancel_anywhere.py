@@ -18,7 +18,7 @@ from tests.engine.run_factory import call, new_engine, wait_ended, wait_until
 
 
 class Reader:
-    """Takes its time, and notices when it is told something out of turn."""
+    """A slow reader that counts calls that overlap."""
 
     def __init__(self, chance: random.Random) -> None:
         self.told: list[Event] = []
@@ -80,7 +80,7 @@ def sync_voice(messages: Any, ctx: Context, seed: int) -> Iterator[Any]:
 
 
 async def disturbed(run: Run, seed: int) -> list[Event]:
-    """Follow the run, and stop it at some moment, or never."""
+    """Follow the run and cancel it at a random moment or after its end."""
     chance = random.Random(-seed)
     follower = asyncio.create_task(followed(run))
     for _ in range(chance.choice([0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 10_000])):
@@ -97,15 +97,15 @@ async def followed(run: Run) -> list[Event]:
 
 
 @pytest.mark.parametrize("kind", [two_voices, sync_voice], ids=lambda kind: kind.description.name)
-async def test_a_run_is_lawful_whenever_it_is_stopped(kind: Any) -> None:
+async def test_a_run_cancelled_at_any_moment_has_one_valid_log_for_all_readers(kind: Any) -> None:
     engine = new_engine()
     before = len(asyncio.all_tasks())
     for seed in range(1, 60):
         reader = Reader(random.Random(seed))
         run = engine.start(kind, call(inputs={"seed": seed}), consumer=reader.attend)
-        seen = await disturbed(run, seed)
+        followed_events = await disturbed(run, seed)
 
-        assert reader.told == run.log == seen, seed
+        assert reader.told == run.log == followed_events, seed
         assert reader.overlaps == 0, seed
         assert [event.seq for event in run.log] == list(range(len(run.log))), seed
         assert [isinstance(event, TERMINAL_EVENTS) for event in run.log[:-1]] == [False] * (len(run.log) - 1), seed
@@ -113,6 +113,6 @@ async def test_a_run_is_lawful_whenever_it_is_stopped(kind: Any) -> None:
     await wait_until(lambda: engine.thread_pool.busy == 0)
     await wait_until(lambda: len(asyncio.all_tasks()) <= before)
     await wait_until(lambda: not [t for t in threading.enumerate() if t.name == "palaver-workflow"])
-    gc.collect()  # So that asyncio complains now of what nobody asked for.
+    gc.collect()  # Makes asyncio report exceptions that were never retrieved.
 
     assert engine.active_count == 0

@@ -51,7 +51,7 @@ async def endless(messages: Any) -> AsyncIterator[str]:
 # Starting
 
 
-async def test_ids_clock_session_and_trace_are_made_where_none_is_given() -> None:
+async def test_a_new_run_gets_generated_ids_and_a_start_time() -> None:
     run = await run_to_end(answer, engine=Engine())
 
     assert re.fullmatch(r"run_[0-9a-hjkmnp-tv-z]{26}", run.id)
@@ -62,24 +62,24 @@ async def test_ids_clock_session_and_trace_are_made_where_none_is_given() -> Non
     assert run.started.at <= utc_now()
 
 
-def test_run_ids_sort_by_time() -> None:
+def test_run_ids_are_unique_and_share_a_time_prefix() -> None:
     ids = [new_run_id() for _ in range(3)]
 
     assert len(set(ids)) == 3
     assert [run_id[:8] for run_id in ids] == [ids[0][:8]] * 3
 
 
-async def test_a_call_that_the_workflow_cannot_take_starts_nothing() -> None:
+async def test_an_invalid_call_starts_no_run() -> None:
     engine = new_engine()
 
-    with pytest.raises(FaultyCall) as refused:
+    with pytest.raises(FaultyCall) as error:
         engine.start(answer, call(inputs={"x": 1}))
 
-    assert refused.value.code == "unknown_input"
+    assert error.value.code == "unknown_input"
     assert engine.active_count == 0
 
 
-async def test_a_history_that_cannot_be_believed_starts_nothing() -> None:
+async def test_an_invalid_history_starts_no_run() -> None:
     @chat(system="reject")
     async def strict(messages: Any) -> None: ...
 
@@ -90,17 +90,17 @@ async def test_a_history_that_cannot_be_believed_starts_nothing() -> None:
     assert engine.active_count == 0
 
 
-async def test_what_was_left_out_of_the_history_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    got: list[Any] = []
+async def test_messages_dropped_from_the_history_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    received: list[Any] = []
 
     @chat(system="drop")
     async def deaf(messages: list[Message]) -> None:
-        got.extend(messages)
+        received.extend(messages)
 
     with caplog.at_level(logging.INFO, "palaver.run"):
         run = await run_to_end(deaf, Message.system("Obey."), QUESTION)
 
-    assert got == [QUESTION]
+    assert received == [QUESTION]
     assert run.call.messages == (QUESTION,)
     assert [record.getMessage() for record in caplog.records] == [
         f"run {run.id}: dropped the client's system message 0"
@@ -108,7 +108,7 @@ async def test_what_was_left_out_of_the_history_is_logged(caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize(
-    ("limits", "bounds"),
+    ("limits", "expected"),
     [
         (Limits(), RunLimits(1, 2, 3)),
         (Limits(seconds=9.5), RunLimits(9.5, 2, 3)),
@@ -116,49 +116,49 @@ async def test_what_was_left_out_of_the_history_is_logged(caplog: pytest.LogCapt
         (Limits(bytes=9), RunLimits(1, 2, 9)),
     ],
 )
-async def test_a_workflows_own_limits_go_before_the_servers(limits: Limits, bounds: RunLimits) -> None:
+async def test_limits_of_a_workflow_override_those_of_the_server(limits: Limits, expected: RunLimits) -> None:
     run = await run_to_end(workflow(lambda: 1, name="w", limits=limits), engine=new_engine(limits=RunLimits(1, 2, 3)))
 
-    assert run._limits == bounds
+    assert run._limits == expected
 
 
-async def test_the_workflow_says_what_happens_when_nobody_reads() -> None:
+async def test_a_run_takes_on_disconnect_from_its_workflow() -> None:
     run = await run_to_end(workflow(lambda: 1, name="w", on_disconnect="finish"))
 
     assert run.on_disconnect == "finish"
 
 
-# Knowing
+# Looking up runs
 
 
-async def test_runs_are_known_while_they_are_alive() -> None:
-    engine, go_on = new_engine(), asyncio.Event()
+async def test_an_active_run_can_be_looked_up_until_it_ends() -> None:
+    engine, resume = new_engine(), asyncio.Event()
 
     @chat
     async def waiting(messages: Any) -> None:
-        await go_on.wait()
+        await resume.wait()
 
     run = engine.start(waiting, call())
-    alive, found = engine.active_count, engine.get(run.id)
-    go_on.set()
+    active, found = engine.active_count, engine.get(run.id)
+    resume.set()
     await wait_ended(run)
 
-    assert (alive, found) == (1, run)
+    assert (active, found) == (1, run)
     assert engine.active_count == 0
     with pytest.raises(RunNotFound):
         engine.get(run.id)
 
 
-async def test_a_run_that_nobody_knows_is_not_found() -> None:
+async def test_an_unknown_run_is_not_found() -> None:
     with pytest.raises(RunNotFound, match="No run 'run_x' is known here"):
         new_engine().get("run_x")
 
 
-# Keeping
+# Recording
 
 
 class Notebook:
-    """A store that writes down what it is told."""
+    """A store that records its calls."""
 
     def __init__(self) -> None:
         self.notes: list[Any] = []
@@ -184,7 +184,7 @@ class Notebook:
         self.notes.append(("lost", event_lines(last), len(run.log)))
 
 
-async def test_a_store_is_told_of_every_step_and_of_the_end_before_anybody_else() -> None:
+async def test_the_store_receives_every_event_and_the_end_before_the_reader() -> None:
     store = Notebook()
 
     async def attend(events: Sequence[Event]) -> None:
@@ -208,7 +208,7 @@ async def test_a_store_is_told_of_every_step_and_of_the_end_before_anybody_else(
     ]
 
 
-async def test_a_run_whose_end_cannot_be_kept_ends_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_run_whose_end_cannot_be_recorded_fails_as_overloaded(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Notebook):
         async def record_end(self, run: RecordableRun, last: Sequence[Event]) -> None:
             raise OSError("disk full")
@@ -229,7 +229,7 @@ async def test_a_run_whose_end_cannot_be_kept_ends_all_the_same(caplog: pytest.L
     assert "disk full" in caplog.text
 
 
-async def test_nothing_is_started_while_nothing_can_be_kept() -> None:
+async def test_no_run_starts_while_the_store_is_unavailable() -> None:
     class Away(Notebook):
         def check(self) -> None:
             raise Overloaded("The database cannot be reached: try again in a moment.")
@@ -241,7 +241,7 @@ async def test_nothing_is_started_while_nothing_can_be_kept() -> None:
     assert engine.active_count == 0
 
 
-async def test_a_run_that_cannot_be_opened_is_not_started() -> None:
+async def test_a_run_whose_start_cannot_be_recorded_is_not_started() -> None:
     class Broken(Notebook):
         def on_start(self, run: RecordableRun) -> None:
             raise OSError("disk full")
@@ -253,15 +253,15 @@ async def test_a_run_that_cannot_be_opened_is_not_started() -> None:
     assert engine.active_count == 0
 
 
-# Ending them all
+# Draining
 
 
-async def test_draining_lets_runs_end_and_takes_no_more() -> None:
-    engine, go_on = new_engine(), asyncio.Event()
+async def test_draining_waits_for_active_runs_and_refuses_new_ones() -> None:
+    engine, resume = new_engine(), asyncio.Event()
 
     @chat
     async def waiting(messages: Any) -> str:
-        await go_on.wait()
+        await resume.wait()
         return "Hi."
 
     run = engine.start(waiting, call())
@@ -269,7 +269,7 @@ async def test_draining_lets_runs_end_and_takes_no_more() -> None:
     await asyncio.sleep(0)
     with pytest.raises(ShuttingDown):
         engine.start(waiting, call())
-    go_on.set()
+    resume.set()
     await asyncio.wait_for(draining, 10)
 
     assert engine.is_draining
@@ -277,7 +277,7 @@ async def test_draining_lets_runs_end_and_takes_no_more() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 0.01])
-async def test_runs_that_outlast_the_drain_are_ended(seconds: float) -> None:
+async def test_runs_that_outlast_the_drain_timeout_fail_as_shutting_down(seconds: float) -> None:
     engine = new_engine()
     runs = [engine.start(endless, call()) for _ in range(3)]
     for _ in range(5):
@@ -290,7 +290,7 @@ async def test_runs_that_outlast_the_drain_are_ended(seconds: float) -> None:
         assert reply_of(run) == reply(Message.assistant("Hel"), finish="error", run_id=run.id)
 
 
-async def test_draining_an_engine_without_runs_is_over_at_once() -> None:
+async def test_draining_an_engine_without_runs_returns_at_once() -> None:
     engine = new_engine()
 
     await asyncio.wait_for(engine.drain(30), 5)
@@ -299,7 +299,9 @@ async def test_draining_an_engine_without_runs_is_over_at_once() -> None:
     assert engine.is_draining
 
 
-async def test_a_drain_does_not_wait_for_ever_for_a_run_that_will_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_drain_does_not_wait_forever_for_a_run_that_ignores_cancellation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("palaver.engine.engine._CANCEL_TIMEOUT_S", 0.01)
     release, waits = asyncio.Event(), asyncio.Event()
 
@@ -314,18 +316,18 @@ async def test_a_drain_does_not_wait_for_ever_for_a_run_that_will_not_end(monkey
     run = engine.start(deaf, call())
     await wait_for_event(waits)
     await asyncio.wait_for(engine.drain(0), 5)
-    alive = engine.active_count
+    active = engine.active_count
     release.set()
     await wait_ended(run)
 
-    assert alive == 1
+    assert active == 1
     assert last_event(run) == RunFailed(code="shutting_down", message="The server is shutting down.", at=NOW)
 
 
 # Threads
 
 
-async def test_runs_wait_for_a_thread_and_all_of_them_get_one() -> None:
+async def test_runs_wait_for_a_free_thread_and_all_of_them_finish() -> None:
     running, most, lock = 0, 0, threading.Lock()
 
     @workflow
@@ -376,10 +378,10 @@ async def test_a_stuck_thread_keeps_its_slot_until_it_returns() -> None:
     assert last_event(second) == RunFinished(value="here", at=NOW)
 
 
-async def test_sync_code_that_gives_iterators_needs_no_second_thread() -> None:
+async def test_sync_code_that_yields_iterators_needs_no_second_thread() -> None:
     @chat
     def nested(messages: Any) -> Iterator[Any]:
-        for _ in range(50):  # More than there is room for ahead of the reader.
+        for _ in range(50):  # More than the buffer ahead of the reader holds.
             yield (piece for piece in "ab")
 
     run = await run_to_end(nested, engine=new_engine(thread_pool=ThreadPool(1)))
@@ -387,39 +389,39 @@ async def test_sync_code_that_gives_iterators_needs_no_second_thread() -> None:
     assert reply_of(run) == reply(Message.assistant("ab" * 50))
 
 
-async def test_a_run_starts_with_its_first_event() -> None:
+async def test_the_first_event_of_a_run_is_run_started() -> None:
     run = await run_to_end(answer)
 
     assert isinstance(run.log[0], RunStarted)
 
 
-def test_digits_are_hex_of_the_length_asked_for_and_never_the_same() -> None:
-    chance = RandomHex()
-    drawn = [chance.hex(16) for _ in range(2_000)]  # More than a lot holds.
+def test_random_hex_has_the_requested_length_and_never_repeats() -> None:
+    random_hex = RandomHex()
+    drawn = [random_hex.hex(16) for _ in range(2_000)]  # More than one batch holds.
 
     assert all(re.fullmatch(r"[0-9a-f]{16}", digits) for digits in drawn)
     assert len(set(drawn)) == len(drawn)
-    assert [len(chance.hex(digits)) for digits in (1, 48, 0, 7)] == [1, 48, 0, 7]
+    assert [len(random_hex.hex(digits)) for digits in (1, 48, 0, 7)] == [1, 48, 0, 7]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python 3.12 warns of forks where threads run")
-def test_a_process_that_forks_does_not_repeat_its_parent() -> None:
-    chance = RandomHex()
-    chance.hex(16)
+def test_random_hex_of_a_forked_process_differs_from_its_parent() -> None:
+    random_hex = RandomHex()
+    random_hex.hex(16)
     read, write = os.pipe()
     if (child := os.fork()) == 0:
-        os.write(write, chance.hex(16).encode())
+        os.write(write, random_hex.hex(16).encode())
         os._exit(0)
     os.waitpid(child, 0)
-    theirs = os.read(read, 16).decode()
+    child_hex = os.read(read, 16).decode()
     os.close(read)
     os.close(write)
 
-    assert theirs != chance.hex(16)
+    assert child_hex != random_hex.hex(16)
 
 
-async def test_memory_keeps_the_promise_of_a_store_and_costs_nothing() -> None:
+async def test_the_memory_store_holds_no_state() -> None:
     store: RunStore = MemoryRunStore()
 
     run = await run_to_end(answer, engine=new_engine(store=store))

@@ -48,7 +48,7 @@ CASES: list[tuple[BaseException, RunFailed]] = [
 
 
 @pytest.mark.parametrize(("error", "expected"), CASES, ids=[repr(error)[:50] for error, _ in CASES])
-def test_an_exception_ends_a_run_as(error: BaseException, expected: RunFailed) -> None:
+def test_each_exception_becomes_its_failure_event(error: BaseException, expected: RunFailed) -> None:
     assert failure_event(error, Run(), debug=False) == expected
 
 
@@ -62,11 +62,11 @@ def test_an_exception_ends_a_run_as(error: BaseException, expected: RunFailed) -
     ],
     ids=["text", "lone surrogate", "mute", "ours"],
 )
-def test_with_debug_it_tells(error: BaseException, message: str) -> None:
+def test_debug_mode_adds_an_unexpected_exception_to_the_message(error: BaseException, message: str) -> None:
     assert failure_event(error, Run(), debug=True).message == message
 
 
-def test_a_foreign_exception_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_exception_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
     try:
         raise LookupError("secret")
     except LookupError as error:
@@ -76,13 +76,13 @@ def test_a_foreign_exception_is_logged_with_its_traceback(caplog: pytest.LogCapt
     assert "Traceback" in caplog.text
 
 
-def test_our_own_errors_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_raised_on_purpose_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     failure_event(Failure("full", "No room."), Run(), debug=False)
 
     assert caplog.text == ""
 
 
-def test_what_an_author_wrote_is_made_fit_for_every_wire() -> None:
+def test_code_message_and_details_of_a_failure_are_made_json_safe() -> None:
     odd: Any = Failure(507, "Lone \udcff", details={"lone": "\udcff", "at": NOW})  # type: ignore[arg-type]
     opaque = Failure("full", "No room.", details={"it": object()})
 
@@ -99,7 +99,7 @@ def test_what_an_author_wrote_is_made_fit_for_every_wire() -> None:
     )
 
 
-def test_an_end_that_could_not_be_kept_takes_the_place_of_the_real_one() -> None:
+def test_an_end_that_could_not_be_recorded_is_replaced_by_a_failure() -> None:
     last = [TextEnded(3, item="i", text="Hi."), RunCancelled(4, at=NOW)]
 
     assert unrecorded_end(OSError("disk full"), Run(), last) == [
@@ -113,17 +113,17 @@ def test_an_end_that_could_not_be_kept_takes_the_place_of_the_real_one() -> None
 KEY = "odd-key.of-the-caller"
 
 
-def test_a_secret_of_the_caller_is_in_nothing_that_is_told_of_a_failure(caplog: pytest.LogCaptureFixture) -> None:
-    said = Failure(f"bad {KEY}", f"No: {KEY}, short", details={KEY: [f"<{KEY}>", 7, None]})
+def test_secrets_of_the_caller_are_masked_in_the_failure_and_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    failure = Failure(f"bad {KEY}", f"No: {KEY}, short", details={KEY: [f"<{KEY}>", 7, None]})
 
-    assert failure_event(said, Run(), debug=False, secrets=[KEY, "short"]) == RunFailed(
+    assert failure_event(failure, Run(), debug=False, secrets=[KEY, "short"]) == RunFailed(
         code="bad ***", message="No: ***, short", details={"***": ["<***>", 7, None]}
-    )  # What is that short is no secret, and stands in many texts.
+    )  # Short values are not masked: they occur in many texts.
     assert failure_event(LookupError(KEY), Run(), debug=True, secrets=[KEY]).message == f"{FOREIGN} LookupError: ***"
     assert "LookupError: ***" in caplog.text
     assert KEY not in caplog.text
 
 
-def test_an_exception_without_words_is_logged_beside_a_secret_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_whose_str_raises_is_logged_while_secrets_are_masked(caplog: pytest.LogCaptureFixture) -> None:
     assert failure_event(Mute(), Run(), debug=False, secrets=[KEY]).message == FOREIGN
     assert "Mute" in caplog.text

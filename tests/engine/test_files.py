@@ -21,7 +21,7 @@ from tests.storage.test_files import insert as insert_file
 @given(st.binary())
 async def test_data_is_decoded_in_either_alphabet_with_or_without_padding(content: bytes) -> None:
     plain, safe = b64encode(content).decode(), urlsafe_b64encode(content).decode()
-    ways = [
+    parts = [
         File("text/plain", data=plain),
         File("text/plain", data=safe.rstrip("=")),
         File("text/plain", data=f" {plain}\n"),
@@ -30,7 +30,7 @@ async def test_data_is_decoded_in_either_alphabet_with_or_without_padding(conten
         File("text/plain", url="data:," + "".join(f"%{byte:02x}" for byte in content)),
     ]
 
-    assert [await FileFetcher()("default", way) for way in ways] == [content] * len(ways)
+    assert [await FileFetcher()("default", part) for part in parts] == [content] * len(parts)
 
 
 @pytest.mark.parametrize(
@@ -54,18 +54,20 @@ async def test_data_is_decoded_in_either_alphabet_with_or_without_padding(conten
         (File("a/b", url="http://169.254.169.254/latest"), UrlRefused, "This URL may not be fetched from here."),
     ],
 )
-async def test_what_cannot_be_had_is_said(part: File, error: type[PalaverError], message: str) -> None:
+async def test_a_file_that_cannot_be_fetched_raises_an_error(
+    part: File, error: type[PalaverError], message: str
+) -> None:
     with pytest.raises(error) as raised:
         await FileFetcher()("default", part)
 
     assert raised.value.message == message
 
 
-async def test_a_url_is_asked_as_the_operator_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, bool]] = []
+async def test_a_url_is_fetched_with_the_operators_rule_for_private_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[tuple[str, bool]] = []
 
     async def fetch(url: str, *, allow_private: bool) -> FetchedDocument:
-        asked.append((url, allow_private))
+        requests.append((url, allow_private))
         return FetchedDocument(status=302 if url.endswith("moved") else 200, media_type="a/b", body=b"there")
 
     monkeypatch.setattr(files, "fetch_document", fetch)
@@ -75,10 +77,10 @@ async def test_a_url_is_asked_as_the_operator_allows(monkeypatch: pytest.MonkeyP
     with pytest.raises(UpstreamFailed) as raised:
         await FileFetcher()("default", File("a/b", url="https://host/moved"))
     assert raised.value.message == "The file could not be fetched: the remote answered 302."
-    assert asked == [("HTTPS://host/a", False), ("http://host/b", True), ("https://host/moved", False)]
+    assert requests == [("HTTPS://host/a", False), ("http://host/b", True), ("https://host/moved", False)]
 
 
-async def test_a_stored_file_is_its_projects() -> None:
+async def test_a_stored_file_is_readable_only_in_its_project() -> None:
     database = open_database(MEMORY_URL)
     await insert_file(database, "a", b"stored")
     part = File("text/plain", file_id="file_a")
@@ -100,7 +102,7 @@ def reader_in_a_thread(messages: list[Message], ctx: Context) -> str:
 
 
 @pytest.mark.parametrize("workflow", [reader, reader_in_a_thread], ids=["async", "sync"])
-async def test_async_code_awaits_what_sync_code_is_given(workflow: object) -> None:
+async def test_fetch_is_awaited_in_async_code_and_returns_directly_in_sync_code(workflow: object) -> None:
     run = await run_to_end(workflow, Message.user(File("text/plain", data="SGk=")), engine=new_engine())  # type: ignore[arg-type]
     refused = await run_to_end(workflow, Message.user(File("text/plain", url="http://localhost/")))  # type: ignore[arg-type]
 

@@ -18,28 +18,28 @@ from tests.engine.test_background_runs import THEIRS, EngineProcess, short
 
 
 async def taken(engine_process: EngineProcess, name: str) -> tuple[str, kept.QueuedRun]:
-    """A run that waited, and that a process has just taken."""
+    """Return the id and the row of a queued run that a process has just claimed."""
     started = await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
     (waiting,) = await engine_process.database.write(kept.dequeue_runs, name, ["short"], 1, NOW)
     return started.run_id, waiting
 
 
-async def test_what_a_process_that_ends_had_taken_is_left_to_others(database: Database) -> None:
+async def test_a_run_claimed_by_a_draining_process_is_requeued_for_others(database: Database) -> None:
     ending, other = EngineProcess(database, "p1", short), EngineProcess(database, "p2", short)
     run, waiting = await taken(ending, "p1")
     await ending.engine.drain(0)
     await ending.backlog._run(waiting)
-    left = await database.read(runs.get_run, "theirs", run)
+    requeued = await database.read(runs.get_run, "theirs", run)
     other.backlog.start()
-    found = await other.ended(run)
+    stored = await other.ended(run)
     await other.close()
 
-    assert left is not None
-    assert (left.status, left.process, left.attempts, left.started_at) == ("queued", None, 0, None)
-    assert (found.row.status, found.row.process, found.row.attempts) == ("finished", "p2", 1)
+    assert requeued is not None
+    assert (requeued.status, requeued.process, requeued.attempts, requeued.started_at) == ("queued", None, 0, None)
+    assert (stored.row.status, stored.row.process, stored.row.attempts) == ("finished", "p2", 1)
 
 
-async def test_nothing_is_begun_once_the_backlog_ends(database: Database) -> None:
+async def test_a_run_claimed_by_a_stopped_queue_is_requeued(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
     run, waiting = await taken(engine_process, "p1")
     engine_process.backlog.start()
@@ -51,22 +51,22 @@ async def test_nothing_is_begun_once_the_backlog_ends(database: Database) -> Non
     assert row.status == "queued"
 
 
-async def test_a_run_waits_while_nothing_can_be_recorded_here(database: Database) -> None:
+async def test_a_claimed_run_is_requeued_while_nothing_can_be_recorded(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
     run, waiting = await taken(engine_process, "p1")
     engine_process.recorder._fault = Overloaded("The database cannot be reached.")
     await engine_process.backlog._run(waiting)
-    left = await database.read(runs.get_run, "theirs", run)
+    requeued = await database.read(runs.get_run, "theirs", run)
     engine_process.recorder._fault = None
     engine_process.backlog.start()
-    found = await engine_process.ended(run)
+    stored = await engine_process.ended(run)
     await engine_process.close()
 
-    assert left is not None
-    assert (left.status, found.row.status, found.row.attempts) == ("queued", "finished", 1)
+    assert requeued is not None
+    assert (requeued.status, stored.row.status, stored.row.attempts) == ("queued", "finished", 1)
 
 
-async def test_one_that_ended_meanwhile_is_not_put_back(database: Database) -> None:
+async def test_a_claimed_run_that_has_ended_is_not_requeued(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
     run, waiting = await taken(engine_process, "p1")
     await database.write(run_log.fail_queued_run, "theirs", run, ("overloaded", "No."), NOW)
@@ -77,58 +77,60 @@ async def test_one_that_ended_meanwhile_is_not_put_back(database: Database) -> N
     assert (row.status, row.process) == ("failed", "p1")
 
 
-async def test_a_run_that_began_elsewhere_a_moment_ago_is_awaited(database: Database) -> None:
+async def test_a_run_just_started_by_another_process_is_awaited_on_postgresql(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
     records = RunReader(engine_process.engine, engine_process.recorder, database, now=utc_now)
-    young = new_run_id()
-    seeking = asyncio.create_task(records.get_row("theirs", young))
+    run_id = new_run_id()
+    lookup = asyncio.create_task(records.get_row("theirs", run_id))
     await asyncio.sleep(0.05)
-    await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS, young)
+    await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS, run_id)
 
     if database.kind == "postgresql":
-        assert (await seeking).id == young
-    else:  # There is but one server, and what it began it knows.
+        assert (await lookup).id == run_id
+    else:  # There is only one server, and it knows its own runs.
         with pytest.raises(RunNotFound):
-            await seeking
+            await lookup
 
 
-async def test_any_other_name_is_answered_at_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_old_or_invalid_run_id_is_reported_as_not_found_at_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine_process = EngineProcess(database, "p1", short)
     records = RunReader(engine_process.engine, engine_process.recorder, database, now=utc_now)
-    monkeypatch.setattr(records_module, "_START_GRACE_S", 600)  # One that is awaited would wait until the timeout.
+    monkeypatch.setattr(records_module, "_START_GRACE_S", 600)  # An id that is awaited would wait until the timeout.
     async with asyncio.timeout(30):
-        for name in ("run_" + sortable_id(1, 1), "nonsense", "run_" + "u" * 26):
+        for run_id in ("run_" + sortable_id(1, 1), "nonsense", "run_" + "u" * 26):
             with pytest.raises(RunNotFound):
-                await records.get_row("theirs", name)
+                await records.get_row("theirs", run_id)
 
 
-async def test_the_log_of_a_run_that_has_ended_has_its_end(database: Database) -> None:
+async def test_the_log_of_an_ended_run_contains_its_end(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
     started = await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
-    waits = await engine_process.records.get_row("theirs", started.run_id)
+    queued_row = await engine_process.records.get_row("theirs", started.run_id)
     engine_process.backlog.start()
-    ended = (await engine_process.ended(started.run_id)).row
-    at_once = await engine_process.records.read_log_of(ended)
-    async with asyncio.timeout(30):  # The end is recorded before readers here are told of it.
-        while engine_process.records.find_active("theirs", started.run_id) is not None:  # noqa: ASYNC110 - it tells nobody
+    ended_row = (await engine_process.ended(started.run_id)).row
+    first_log = await engine_process.records.read_log_of(ended_row)
+    async with asyncio.timeout(30):  # The end is recorded before local readers receive it.
+        while engine_process.records.find_active("theirs", started.run_id) is not None:  # noqa: ASYNC110 - nothing signals it
             await asyncio.sleep(0.01)
-    logs = [at_once, await engine_process.records.read_log_of(waits)]
+    logs = [first_log, await engine_process.records.read_log_of(queued_row)]
     await engine_process.close()
 
     assert logs == [await database.read(runs.read_events, "theirs", started.run_id)] * 2
     assert event_lines(logs[0])[-1] == "RunFinished"
 
 
-async def test_whoever_follows_what_waits_goes_on_here_when_it_begins_here(database: Database) -> None:
+async def test_a_reader_of_a_queued_run_receives_all_events_when_it_starts_locally(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
     started = await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
     following = asyncio.create_task(_all(engine_process.records, started.run_id))
     await asyncio.sleep(0.02)
     engine_process.backlog.start()
-    told = await following
+    events = await following
     await engine_process.close()
 
-    assert told == await database.read(runs.read_events, "theirs", started.run_id)
+    assert events == await database.read(runs.read_events, "theirs", started.run_id)
 
 
 async def _all(records: RunReader, run: str) -> list[object]:

@@ -22,7 +22,7 @@ THEIRS = Origin(project="theirs", protocol="responses", key="key_1")
 
 
 async def dying(database: Database, **given: Any) -> Run:
-    """A run of a process that dies after its first words, and is never heard of again."""
+    """Return a run of a process that dies after its first output."""
 
     @chat(**given)
     async def tutor(messages: Any) -> AsyncIterator[Any]:
@@ -36,12 +36,12 @@ async def dying(database: Database, **given: Any) -> Run:
     run = engine.start(tutor, call(QUESTION, user="u-1"), origin=THEIRS)
     await wait_until(lambda: len(run.log) >= 6)
     await recorder.flush()
-    recorder._states.clear()  # It is gone: nothing is written any more.
+    recorder._states.clear()  # The process is dead: it writes nothing more.
     await engine.drain(0)
     return run
 
 
-async def test_whoever_notices_makes_its_span(database: Database) -> None:
+async def test_the_process_that_detects_the_crash_builds_the_spans_of_the_run(database: Database) -> None:
     run = await dying(database)
     spans: list[Span] = []
     tracing = RunTracer(spans.extend)
@@ -60,7 +60,7 @@ async def test_whoever_notices_makes_its_span(database: Database) -> None:
     assert (tool.outputs, tool.notes, tool.parent_id) == ("seen", ("untimed",), root.span_id)
 
 
-async def test_of_one_whose_content_was_not_kept_there_is_no_more_than_that_it_was(database: Database) -> None:
+async def test_an_interrupted_run_recorded_as_metadata_has_a_span_without_content(database: Database) -> None:
     run = await dying(database, record="metadata")
     await database.write(run_log.interrupt_run, "theirs", run.id, NOW)
 
@@ -73,7 +73,7 @@ async def test_of_one_whose_content_was_not_kept_there_is_no_more_than_that_it_w
     assert span.attributes["palaver.key"] == "key_1"
 
 
-async def test_of_one_that_is_not_there_or_goes_on_nothing_is_known(database: Database) -> None:
+async def test_an_active_or_unknown_run_is_not_loaded_as_interrupted(database: Database) -> None:
     run = await dying(database)
     row = await database.read(runs.get_run, "theirs", run.id)
 

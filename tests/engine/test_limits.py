@@ -34,7 +34,7 @@ def failed(code: str, message: str) -> RunFailed:
 # Seconds
 
 
-async def test_a_run_that_takes_too_long_fails_and_keeps_what_it_said() -> None:
+async def test_a_run_that_exceeds_its_time_limit_fails_with_its_partial_answer() -> None:
     cancelled = []
 
     @chat(limits={"seconds": 0.1})
@@ -53,7 +53,7 @@ async def test_a_run_that_takes_too_long_fails_and_keeps_what_it_said() -> None:
     assert cancelled == [True]
 
 
-async def test_sync_code_that_takes_too_long_is_told() -> None:
+async def test_sync_code_that_exceeds_the_time_limit_sees_the_cancellation() -> None:
     left = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -69,7 +69,7 @@ async def test_sync_code_that_takes_too_long_is_told() -> None:
     assert last_event(run) == failed("timeout", "The run took longer than 0.1 seconds.")
 
 
-async def test_a_timeout_of_the_authors_own_is_a_failure_like_any_other() -> None:
+async def test_an_unhandled_timeout_in_the_workflow_fails_the_run() -> None:
     @chat
     async def impatient(messages: Any) -> None:
         async with asyncio.timeout(0.001):
@@ -80,7 +80,7 @@ async def test_a_timeout_of_the_authors_own_is_a_failure_like_any_other() -> Non
     assert last_event(run) == failed("workflow_failed", f"The workflow failed (run {RUN}).")
 
 
-async def test_a_timeout_that_the_author_handles_is_none() -> None:
+async def test_a_timeout_handled_by_the_workflow_does_not_fail_the_run() -> None:
     @chat
     async def prudent(messages: Any) -> str:
         try:
@@ -93,7 +93,7 @@ async def test_a_timeout_that_the_author_handles_is_none() -> None:
     assert reply_of(await run_to_end(prudent)) == reply(Message.assistant("Never mind."))
 
 
-async def test_the_limits_of_the_server_hold_where_a_workflow_has_none() -> None:
+async def test_the_limits_of_the_server_apply_to_workflows_without_limits() -> None:
     @chat
     async def slow(messages: Any) -> None:
         await asyncio.Event().wait()
@@ -109,7 +109,7 @@ async def test_the_limits_of_the_server_hold_where_a_workflow_has_none() -> None
 MANY = "The run gave more than 10 events."
 
 
-async def test_events_are_counted_whoever_gives_them() -> None:
+async def test_the_event_limit_applies_to_every_source_of_events() -> None:
     @chat
     async def texts(messages: Any) -> AsyncIterator[str]:
         while True:
@@ -160,7 +160,7 @@ async def test_events_are_counted_whoever_gives_them() -> None:
         assert len(run.log) <= 10 + 5, each
 
 
-async def test_a_run_of_as_many_events_as_it_may_give_ends_well() -> None:
+async def test_a_run_with_exactly_the_allowed_number_of_events_finishes() -> None:
     @chat(limits={"events": 10})
     async def exact(messages: Any) -> AsyncIterator[str]:
         for _ in range(8):
@@ -172,8 +172,8 @@ async def test_a_run_of_as_many_events_as_it_may_give_ends_well() -> None:
     assert len(run.log) == 12  # The closing events are not counted.
 
 
-async def test_code_that_emits_without_end_and_hears_nothing_adds_nothing() -> None:
-    refused: list[type[Exception]] = []
+async def test_code_that_ignores_the_event_limit_adds_no_more_events() -> None:
+    errors: list[type[Exception]] = []
 
     @chat(limits={"events": 10})
     async def deaf(messages: Any, ctx: Context) -> str:
@@ -181,13 +181,13 @@ async def test_code_that_emits_without_end_and_hears_nothing_adds_nothing() -> N
             try:
                 ctx.log("x")
             except PalaverError as error:
-                refused.append(type(error))
+                errors.append(type(error))
         return "Did it."
 
     run = await run_to_end(deaf)
 
     assert last_event(run) == failed("too_many_events", MANY)
-    assert len(refused) == 1000 - 9
+    assert len(errors) == 1000 - 9
     assert len(run.log) <= 10 + 6
 
 
@@ -198,7 +198,7 @@ MUCH = "The run said more than 100 bytes."
 
 
 @pytest.mark.parametrize("size", [101, 10_000])
-async def test_bytes_are_counted_whoever_gives_them(size: int) -> None:
+async def test_the_byte_limit_applies_to_every_source_of_output(size: int) -> None:
     piece = "é" * (size // 2 + 1)
 
     @chat
@@ -239,7 +239,7 @@ async def test_bytes_are_counted_whoever_gives_them(size: int) -> None:
         assert "TextDelta never said" not in event_lines(run.log), each
 
 
-async def test_a_value_that_is_too_large_is_no_value() -> None:
+async def test_a_value_above_the_byte_limit_fails_the_run() -> None:
     @workflow(limits={"bytes": 100})
     async def large() -> str:
         return "x" * 100
@@ -249,7 +249,7 @@ async def test_a_value_that_is_too_large_is_no_value() -> None:
     assert last_event(run) == failed("too_large", "The run's value is larger than 100 bytes.")
 
 
-async def test_small_pieces_add_up() -> None:
+async def test_small_pieces_add_up_to_the_byte_limit() -> None:
     @chat(limits={"bytes": 100})
     async def text(messages: Any) -> AsyncIterator[str]:
         while True:
@@ -261,23 +261,23 @@ async def test_small_pieces_add_up() -> None:
     assert reply_of(run) == reply(Message.assistant("0123456789" * 11), finish="error")
 
 
-# The loop
+# The event loop
 
 
-@pytest.mark.parametrize("given", ["", None, "x"])
-async def test_a_workflow_that_never_waits_leaves_room_for_others(given: str | None) -> None:
+@pytest.mark.parametrize("value", ["", None, "x"])
+async def test_a_workflow_that_never_awaits_does_not_block_the_event_loop(value: str | None) -> None:
     stop = False
 
     @chat
     async def busy(messages: Any) -> AsyncIterator[Any]:
         while not stop:
-            yield given
+            yield value
 
     async def attend(events: Sequence[Event]) -> None: ...
 
     run = new_engine().start(busy, call(), consumer=attend)
     for _ in range(5):
-        await asyncio.sleep(0)  # It would never come back.
+        await asyncio.sleep(0)  # Would never return if the workflow blocked the loop.
     stop = True
     await wait_ended(run)
 

@@ -14,7 +14,7 @@ SOON, NEVER = 0.001, 3600.0
 
 
 class Work:
-    """Something to look for: what each look says in turn, the last of it for ever."""
+    """Work that returns or raises the given results in turn, and the last one forever."""
 
     def __init__(self, *says: float | Exception | None) -> None:
         self._says: Iterator[float | Exception | None] = iter(says)
@@ -40,85 +40,85 @@ def looking(work: Work, again: float = NEVER) -> Poller:
     return Poller(work.look, subject="Work", log=log, retry_delay=again)
 
 
-async def test_it_looks_at_once_and_again_after_as_long_as_was_said() -> None:
+async def test_the_poller_polls_at_once_and_again_after_the_returned_delay() -> None:
     work = Work(SOON, SOON, None)
-    loop = looking(work)
-    loop.start()
+    poller = looking(work)
+    poller.start()
     await work.until(3)
-    await loop.stop()
+    await poller.stop()
     assert work.looks == 3
 
 
-async def test_who_says_nothing_is_looked_at_when_woken() -> None:
+async def test_work_that_returns_no_delay_is_polled_when_woken() -> None:
     work = Work(None)
-    loop = looking(work)
-    loop.start()
+    poller = looking(work)
+    poller.start()
     await work.until(1)
-    loop.wake()
+    poller.wake()
     await work.until(2)
-    await loop.stop()
+    await poller.stop()
 
 
-async def test_what_comes_while_it_looks_is_looked_at_too() -> None:
+async def test_a_wake_up_during_a_poll_causes_another_poll() -> None:
     work = Work(None)
-    loop = looking(work)
+    poller = looking(work)
     entered = asyncio.Event()
 
     async def look() -> float | None:
         if not entered.is_set():
             entered.set()
-            loop.wake()  # It came too late for this look.
+            poller.wake()  # Too late for this poll.
         return await work.look()
 
-    loop = Poller(look, subject="Work", log=log, retry_delay=NEVER)
-    loop.start()
+    poller = Poller(look, subject="Work", log=log, retry_delay=NEVER)
+    poller.start()
     await work.until(2)
-    await loop.stop()
+    await poller.stop()
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (Overloaded("It is away."), (logging.DEBUG, "Work could not be looked for: It is away.")),
         (RuntimeError("a mistake"), (logging.ERROR, "Work could not be looked for")),
     ],
 )
-async def test_a_look_that_fails_is_told_and_made_again(
-    error: Exception, told: tuple[int, str], caplog: pytest.LogCaptureFixture
+async def test_a_failed_poll_is_logged_and_retried(
+    error: Exception, expected: tuple[int, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     work = Work(error, None)
-    loop = looking(work, again=SOON)
+    poller = looking(work, again=SOON)
     with caplog.at_level(logging.DEBUG, logger=log.name):
-        loop.start()
+        poller.start()
         await work.until(2)
-        await loop.stop()
-    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [told]
+        await poller.stop()
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [expected]
 
 
-async def test_a_look_is_never_cut_off_and_nothing_is_looked_at_after_the_end() -> None:
-    going_on, ended = asyncio.Event(), asyncio.Event()
+async def test_stop_waits_for_the_current_poll_and_no_poll_follows() -> None:
+    polling, ended = asyncio.Event(), asyncio.Event()
 
     async def look() -> float:
-        going_on.set()
+        polling.set()
         for _ in range(5):
             await asyncio.sleep(0)
         ended.set()
         return SOON
 
-    loop = Poller(look, subject="Work", log=log, retry_delay=NEVER)
-    loop.start()
-    await going_on.wait()
-    await loop.stop()
+    poller = Poller(look, subject="Work", log=log, retry_delay=NEVER)
+    poller.start()
+    await polling.wait()
+    await poller.stop()
     assert ended.is_set()
 
     ended.clear()
-    loop.start()
-    loop.wake()
+    poller.start()
+    poller.wake()
     await asyncio.sleep(0)
     assert not ended.is_set()
 
 
-async def test_one_that_never_began_ends() -> None:
+async def test_a_poller_that_never_started_can_be_stopped() -> None:
     work = Work(None)
     await looking(work).stop()
     assert work.looks == 0

@@ -29,7 +29,7 @@ async def follow(run: Run, after: int = -1) -> list[Event]:
 # The reader that started it
 
 
-async def test_the_first_reader_is_told_every_event_once_and_in_order() -> None:
+async def test_the_first_reader_receives_every_event_once_and_in_order() -> None:
     batches: list[Sequence[Event]] = []
 
     async def attend(events: Sequence[Event]) -> None:
@@ -47,7 +47,7 @@ async def test_the_first_reader_is_told_every_event_once_and_in_order() -> None:
     ]
 
 
-async def test_the_run_is_finished_when_its_last_events_are_told_and_not_before() -> None:
+async def test_a_run_is_finished_when_its_last_events_are_delivered_and_not_before() -> None:
     runs: list[Run] = []
     seen: list[tuple[bool, str]] = []
 
@@ -66,30 +66,30 @@ async def test_the_run_is_finished_when_its_last_events_are_told_and_not_before(
     ]
 
 
-async def test_an_async_workflow_goes_at_the_pace_of_its_first_reader() -> None:
+async def test_an_async_workflow_runs_at_the_pace_of_its_first_reader() -> None:
     steps = asyncio.Semaphore(0)
-    made: list[int] = []
+    yielded: list[int] = []
 
     @chat
     async def endless(messages: Any) -> AsyncIterator[str]:
         for number in range(10):
-            made.append(number)
+            yielded.append(number)
             yield str(number)
 
-    told = asyncio.Event()
+    delivered = asyncio.Event()
 
     async def attend(events: Sequence[Event]) -> None:
-        told.set()
+        delivered.set()
         await steps.acquire()
 
     run = new_engine().start(endless, call(), consumer=attend)
     ahead: list[int] = []
     for _ in range(6):
-        await wait_for_event(told)
-        told.clear()
+        await wait_for_event(delivered)
+        delivered.clear()
         for _ in range(20):
             await asyncio.sleep(0)
-        ahead.append(len(made))
+        ahead.append(len(yielded))
         steps.release()
     for _ in range(20):
         steps.release()
@@ -125,7 +125,7 @@ async def test_a_sync_workflow_is_never_more_than_a_few_values_ahead() -> None:
     assert before <= 20
 
 
-async def test_a_message_of_many_parts_is_told_in_one_go() -> None:
+async def test_a_message_of_several_parts_is_delivered_in_one_batch() -> None:
     batches: list[list[str]] = []
 
     @chat
@@ -144,29 +144,29 @@ async def test_a_message_of_many_parts_is_told_in_one_go() -> None:
     ]
 
 
-async def test_what_is_emitted_is_told_while_the_workflow_goes_on() -> None:
-    told, go_on = asyncio.Event(), asyncio.Event()
+async def test_emitted_events_are_delivered_while_the_workflow_is_running() -> None:
+    delivered, resume = asyncio.Event(), asyncio.Event()
 
     @workflow
     async def working(ctx: Context) -> str:
         ctx.log("Working.")
-        await go_on.wait()
+        await resume.wait()
         return "done"
 
     async def attend(events: Sequence[Event]) -> None:
         if "PartAdded" in event_lines(events):
-            told.set()
+            delivered.set()
 
     run = new_engine().start(working, call(), consumer=attend)
-    await wait_for_event(told)
-    go_on.set()
+    await wait_for_event(delivered)
+    resume.set()
     await wait_ended(run)
 
     assert event_lines(run.log) == ["RunStarted", "PartAdded", "RunFinished"]
 
 
 class OneAtATime:
-    """A reader that notices when it is called while it is still being told something."""
+    """A slow reader that counts calls that overlap."""
 
     def __init__(self) -> None:
         self.told: list[Event] = []
@@ -183,7 +183,7 @@ class OneAtATime:
 
 
 @pytest.mark.parametrize("pause", [0, 1, 2, 5])
-async def test_a_task_that_emits_while_others_are_told_is_told_in_its_turn(pause: int) -> None:
+async def test_events_emitted_by_another_task_are_delivered_in_order_without_overlap(pause: int) -> None:
     @chat
     async def two_voices(messages: Any, ctx: Context) -> AsyncIterator[str]:
         async def chatter() -> None:
@@ -207,29 +207,29 @@ async def test_a_task_that_emits_while_others_are_told_is_told_in_its_turn(pause
     assert len(run.log) == 20 + 20 + 2 + 2
 
 
-# Those who follow
+# Followers
 
 
-async def test_any_number_may_follow_from_any_place() -> None:
-    go_on = asyncio.Event()
+async def test_several_readers_can_follow_from_any_position() -> None:
+    resume = asyncio.Event()
 
     @chat
     async def paced(messages: Any) -> AsyncIterator[str]:
         yield "0"
-        await go_on.wait()
+        await resume.wait()
         yield "1"
 
     run = new_engine().start(paced, call())
     readers = [asyncio.create_task(follow(run, after)) for after in (-1, 0, 2, 99, -7)]
     for _ in range(10):
         await asyncio.sleep(0)
-    go_on.set()
+    resume.set()
     followed = await asyncio.gather(*readers)
 
     assert followed == [run.log, run.log[1:], run.log[3:], [], run.log]
 
 
-async def test_a_reader_that_comes_after_the_end_reads_it_all() -> None:
+async def test_a_reader_that_starts_after_the_end_receives_the_whole_log() -> None:
     run = await run_to_end(counting)
 
     assert await follow(run) == run.log
@@ -237,27 +237,27 @@ async def test_a_reader_that_comes_after_the_end_reads_it_all() -> None:
     assert await follow(run, after=len(run.log) - 1) == []
 
 
-async def test_a_follower_is_never_waited_for() -> None:
-    go_on = asyncio.Event()
+async def test_a_run_never_waits_for_a_follower() -> None:
+    resume = asyncio.Event()
 
     @chat
     async def paced(messages: Any) -> AsyncIterator[str]:
         yield "0"
-        await go_on.wait()
+        await resume.wait()
         yield "1"
 
     run = new_engine().start(paced, call())
     followed = run.follow()
     async with asyncio.timeout(10):
         first = await anext(followed)
-    go_on.set()
+    resume.set()
     await wait_ended(run)
 
     assert event_lines(first) == ["RunStarted", "TextStarted", "TextDelta 0"]
     assert [event_lines(batch) async for batch in followed] == [["TextDelta 1", "TextEnded", "RunFinished"]]
 
 
-async def test_a_follower_that_leaves_is_forgotten() -> None:
+async def test_a_cancelled_follower_is_removed_from_the_waiters() -> None:
     waits = asyncio.Event()
 
     @chat
@@ -271,27 +271,27 @@ async def test_a_follower_that_leaves_is_forgotten() -> None:
     waiting = len(run._waiters)
     reader.cancel()
     await asyncio.wait([reader])
-    left = len(run._waiters)
+    remaining = len(run._waiters)
     waits.set()
     await wait_ended(run)
 
-    assert (waiting, left) == (1, 0)
+    assert (waiting, remaining) == (1, 0)
 
 
-async def test_followers_see_what_is_emitted_at_once() -> None:
-    emitted, go_on = asyncio.Event(), asyncio.Event()
+async def test_followers_receive_emitted_events_at_once() -> None:
+    emitted, resume = asyncio.Event(), asyncio.Event()
 
     @workflow
     async def working(ctx: Context) -> None:
         ctx.log("Working.")
         emitted.set()
-        await go_on.wait()
+        await resume.wait()
 
     run = new_engine().start(working, call())
     followed = run.follow(after=0)
     async with asyncio.timeout(10):
         batch = await anext(followed)
-    go_on.set()
+    resume.set()
     await wait_ended(run)
     await followed.aclose()
 

@@ -37,19 +37,19 @@ async def short(messages: Any) -> AsyncIterator[str]:
     yield "lo."
 
 
-async def test_a_run_is_whole_in_the_database_when_its_end_is_told(database: Database) -> None:
+async def test_a_run_is_stored_completely_when_its_end_is_delivered(database: Database) -> None:
     engine, _, _ = new_engine(database)
-    told: list[Any] = []
+    stored_runs: list[Any] = []
 
     async def attend(batch: Sequence[Event]) -> None:
         if isinstance(batch[-1], RunFinished):
-            told.append(await database.read(runs.get_stored_run, "theirs", run.id))
+            stored_runs.append(await database.read(runs.get_stored_run, "theirs", run.id))
 
     run = engine.start(short, call(Message.user("Hi.")), consumer=attend, origin=THEIRS)
     await run.wait_ended()
 
-    (found,) = told
-    row = found.row
+    (stored,) = stored_runs
+    row = stored.row
     assert (row.status, row.finish, row.seq, row.workflow, row.session) == (
         "finished",
         "stop",
@@ -65,20 +65,20 @@ async def test_a_run_is_whole_in_the_database_when_its_end_is_told(database: Dat
         "p1",
     )
     assert (row.created_at, row.started_at, row.ended_at) == (NOW, NOW, NOW)
-    assert found.reading == {"stream": True}
-    assert [message.text for message in found.reply.messages] == ["Hello."]
-    assert runs.decode_call(found) == run.call
+    assert stored.reading == {"stream": True}
+    assert [message.text for message in stored.reply.messages] == ["Hello."]
+    assert runs.decode_call(stored) == run.call
     assert await database.read(runs.read_events, "theirs", run.id) == run.log
 
 
-async def test_what_a_run_says_is_written_while_it_goes_on(database: Database) -> None:
+async def test_events_are_written_while_a_run_is_active(database: Database) -> None:
     engine, _, records = new_engine(database)
-    go_on = asyncio.Event()
+    resume = asyncio.Event()
 
     @chat
     async def slow(messages: Any) -> AsyncIterator[str]:
         yield "Hel"
-        await go_on.wait()
+        await resume.wait()
         yield "lo."
 
     run = engine.start(slow, call(), origin=THEIRS)
@@ -87,7 +87,7 @@ async def test_what_a_run_says_is_written_while_it_goes_on(database: Database) -
         while len(seen) < 3:
             seen = await database.read(runs.read_events, "theirs", run.id)
     row = await records.get_row("theirs", run.id)
-    go_on.set()
+    resume.set()
     await run.wait_ended()
 
     assert event_lines(seen) == ["RunStarted", "TextStarted", "TextDelta Hel"]
@@ -95,17 +95,17 @@ async def test_what_a_run_says_is_written_while_it_goes_on(database: Database) -
     assert await database.read(runs.read_events, "theirs", run.id, 2) == run.log[3:]
 
 
-async def test_a_run_says_when_it_first_said_something(database: Database) -> None:
+async def test_the_time_of_the_first_output_is_stored(database: Database) -> None:
     clock = iter(NOW + timedelta(seconds=second) for second in range(100))
     recorder = Recorder(database, process="p1", now=lambda: NOW, delay=0.01)
     engine = Engine(store=recorder, now=lambda: next(clock))
-    speak, go_on = asyncio.Event(), asyncio.Event()
+    start_output, resume = asyncio.Event(), asyncio.Event()
 
     @chat
     async def slow(messages: Any) -> AsyncIterator[str]:
-        await speak.wait()
+        await start_output.wait()
         yield "Hel"
-        await go_on.wait()
+        await resume.wait()
         yield "lo."
 
     run = engine.start(slow, call(), origin=THEIRS)
@@ -113,11 +113,11 @@ async def test_a_run_says_when_it_first_said_something(database: Database) -> No
     await wait_until(lambda: len(run.log) == 1)
     await recorder.flush()
     rows.append(await database.read(runs.get_run, "theirs", run.id))
-    speak.set()
+    start_output.set()
     await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
     rows.append(await database.read(runs.get_run, "theirs", run.id))
-    go_on.set()
+    resume.set()
     await run.wait_ended()
     rows.append(await database.read(runs.get_run, "theirs", run.id))
 
@@ -129,7 +129,7 @@ async def test_a_run_says_when_it_first_said_something(database: Database) -> No
     ]
 
 
-async def test_what_says_nothing_has_no_first_output_and_a_value_is_one(database: Database) -> None:
+async def test_a_run_without_output_has_no_first_output_time_and_a_value_is_output(database: Database) -> None:
     engine, _, _ = new_engine(database)
 
     @chat
@@ -149,13 +149,13 @@ async def test_what_says_nothing_has_no_first_output_and_a_value_is_one(database
     assert [row and (row.status, row.first_output_at) for row in rows] == [("failed", None), ("finished", NOW)]
 
 
-async def test_what_is_said_while_something_is_written_waits_no_longer_for_that(database: Database) -> None:
+async def test_the_write_delay_is_counted_from_the_start_of_the_previous_write(database: Database) -> None:
     writes: list[float] = []
-    writing = asyncio.get_running_loop().time
+    clock = asyncio.get_running_loop().time
 
     class Slow(Failing):
         async def write(self, work: Any, *args: Any) -> Any:
-            writes.append(writing())
+            writes.append(clock())
             await asyncio.sleep(0.25)
             return await super().write(work, *args)
 
@@ -169,31 +169,31 @@ async def test_what_is_said_while_something_is_written_waits_no_longer_for_that(
 
     await engine.start(going_on, call(), origin=THEIRS).wait_ended()
 
-    between = sorted(later - earlier for earlier, later in pairwise(writes[:6]))
-    assert between[2] < 0.45  # Were it counted from the end of the write, it would be 0.55.
+    intervals = sorted(later - earlier for earlier, later in pairwise(writes[:6]))
+    assert intervals[2] < 0.45  # Counted from the end of the write, it would be 0.55.
 
 
-async def test_a_run_of_another_project_is_not_there(database: Database) -> None:
+async def test_a_run_of_another_project_is_not_found(database: Database) -> None:
     engine, _, records = new_engine(database)
     run = engine.start(short, call(), origin=THEIRS)
-    with pytest.raises(RunNotFound) as mine:
+    with pytest.raises(RunNotFound) as while_active:
         await records.get_row("mine", run.id)
     await run.wait_ended()
-    with pytest.raises(RunNotFound) as ended:
+    with pytest.raises(RunNotFound) as after_end:
         await records.get_row("mine", run.id)
 
-    assert str(mine.value) == str(ended.value) == f"No run {run.id!r} is known here."
+    assert str(while_active.value) == str(after_end.value) == f"No run {run.id!r} is known here."
 
 
-async def test_a_run_is_followed_from_any_place_alive_or_ended(database: Database) -> None:
+async def test_a_run_is_followed_while_active_and_from_a_position_after_its_end(database: Database) -> None:
     engine, _, records = new_engine(database)
     run = engine.start(short, call(), origin=THEIRS)
-    alive = [event async for batch in records.follow("theirs", run.id) for event in batch]
+    live_events = [event async for batch in records.follow("theirs", run.id) for event in batch]
     await run.wait_ended()
-    ended = [event async for batch in records.follow("theirs", run.id, 2) for event in batch]
+    later_events = [event async for batch in records.follow("theirs", run.id, 2) for event in batch]
 
-    assert alive == run.log
-    assert ended == run.log[3:]
+    assert live_events == run.log
+    assert later_events == run.log[3:]
 
 
 async def test_a_run_of_another_process_is_followed_and_cancelled_through_the_database(database: Database) -> None:
@@ -212,7 +212,7 @@ async def test_a_run_of_another_process_is_followed_and_cancelled_through_the_da
     async with asyncio.timeout(10):
         while (row := await elsewhere.get_row("theirs", run.id)).cancel_asked_at is None:  # noqa: ASYNC110 - the database tells nobody
             await asyncio.sleep(0.01)
-    run.cancel()  # As its process does when it is told.
+    run.cancel()  # As its process does when it sees the request.
     seen = [event async for batch in elsewhere.follow("theirs", run.id) for event in batch]
 
     assert row.cancel_asked_at == NOW
@@ -221,7 +221,7 @@ async def test_a_run_of_another_process_is_followed_and_cancelled_through_the_da
     assert (await elsewhere.cancel("theirs", run.id)).status == "cancelled"
 
 
-async def test_a_run_whose_process_died_is_ended_once_with_what_was_logged(database: Database) -> None:
+async def test_a_run_whose_process_died_is_interrupted_once_with_its_logged_events(database: Database) -> None:
     engine, recorder, records = new_engine(database)
 
     @chat
@@ -232,18 +232,18 @@ async def test_a_run_whose_process_died_is_ended_once_with_what_was_logged(datab
     run = engine.start(endless, call(), origin=THEIRS)
     await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
-    recorder._states.clear()  # It died.
-    left = await database.read(runs.list_unfinished_runs, ["p1"])
+    recorder._states.clear()  # The process died.
+    unfinished = await database.read(runs.list_unfinished_runs, ["p1"])
     ended = [await database.write(run_log.interrupt_run, "theirs", run.id, NOW) for _ in range(2)]
-    found = await database.read(runs.get_stored_run, "theirs", run.id)
+    stored = await database.read(runs.get_stored_run, "theirs", run.id)
     log = await database.read(runs.read_events, "theirs", run.id)
 
-    assert [row.id for row in left] == [run.id]
+    assert [row.id for row in unfinished] == [run.id]
     assert ended == [True, False]
-    assert found is not None
-    assert (found.row.status, found.row.finish, found.row.seq) == ("interrupted", "interrupted", 4)
-    assert found.reply is not None
-    assert [message.text for message in found.reply.messages] == ["Hel"]
+    assert stored is not None
+    assert (stored.row.status, stored.row.finish, stored.row.seq) == ("interrupted", "interrupted", 4)
+    assert stored.reply is not None
+    assert [message.text for message in stored.reply.messages] == ["Hel"]
     assert event_lines(log) == ["RunStarted", "TextStarted", "TextDelta Hel", "TextEnded", "RunFinished"]
     assert [event.seq for event in log] == [0, 1, 2, 3, 4]
     with pytest.raises(RunNotFound):
@@ -251,17 +251,17 @@ async def test_a_run_whose_process_died_is_ended_once_with_what_was_logged(datab
     await engine.drain(0)
 
 
-async def test_what_may_not_be_recorded_is_not(database: Database) -> None:
+async def test_runs_are_recorded_only_as_their_record_mode_allows(database: Database) -> None:
     engine, _, _ = new_engine(database)
     off = engine.start(short, call(record="off"))
     bare = engine.start(short, call(Message.user("secret"), record="metadata"))
     await off.wait_ended()
     await bare.wait_ended()
-    found = await database.read(runs.get_stored_run, "default", bare.id)
+    stored = await database.read(runs.get_stored_run, "default", bare.id)
 
     assert await database.read(runs.get_run, "default", off.id) is None
-    assert found is not None
-    assert (found.row.status, found.row.seq, found.call, found.reply, found.row.preview_in) == (
+    assert stored is not None
+    assert (stored.row.status, stored.row.seq, stored.call, stored.reply, stored.row.preview_in) == (
         "finished",
         5,
         None,
@@ -272,19 +272,19 @@ async def test_what_may_not_be_recorded_is_not(database: Database) -> None:
 
 
 @pytest.mark.parametrize("record", ["off", "metadata", "full"])
-async def test_nobody_holds_a_run_that_has_ended(database: Database, record: RecordMode) -> None:
+async def test_an_ended_run_is_garbage_collected(database: Database, record: RecordMode) -> None:
     engine, _, _ = new_engine(database, delay=60)
     run = engine.start(short, call(record=record))
     await run.wait_ended()
-    held = weakref.ref(run)
+    run_reference = weakref.ref(run)
     del run
-    await asyncio.sleep(0)  # Its task tells that it is done.
+    await asyncio.sleep(0)  # Lets its task run its done callbacks.
 
-    assert held() is None
+    assert run_reference() is None
 
 
 class Failing:
-    """A database that fails as long as it is told to."""
+    """A database whose writes fail while `error` is set."""
 
     kind = "sqlite"
     path = None
@@ -306,7 +306,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("error", [Overloaded("gone"), DiskFull("full")])
-async def test_a_database_that_fails_ends_runs_framed_and_takes_no_more_until_it_is_back(
+async def test_while_the_database_fails_runs_end_with_an_error_and_no_new_run_starts(
     database: Database, error: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("palaver.engine.recorder.RETRY_DELAY_S", 0.01)
@@ -321,8 +321,8 @@ async def test_a_database_that_fails_ends_runs_framed_and_takes_no_more_until_it
         while await database.read(runs.get_run, "theirs", run.id) is None:  # noqa: ASYNC110 - the database tells nobody
             await asyncio.sleep(0.01)
     row = await records.get_row("theirs", run.id)
-    again = engine.start(short, call(), origin=THEIRS)
-    await again.wait_ended()
+    second_run = engine.start(short, call(), origin=THEIRS)
+    await second_run.wait_ended()
 
     assert run.log[-1] == RunFailed(
         5, error.code, "The run ended, but its end could not be kept: try again later.", at=NOW
@@ -332,5 +332,5 @@ async def test_a_database_that_fails_ends_runs_framed_and_takes_no_more_until_it
         {"code": error.code, "message": "The run ended, but its end could not be kept: try again later."},
     )
     assert await database.read(runs.read_events, "theirs", run.id) == run.log
-    assert (await records.get_row("theirs", again.id)).status == "finished"
+    assert (await records.get_row("theirs", second_run.id)).status == "finished"
     recorder.check()

@@ -100,7 +100,7 @@ def a_workflow(maker: Maker, *values: Any) -> FunctionWorkflow:
 
 
 CHAT: dict[str, tuple[Any, Reply]] = {
-    # 1. one of our events or values
+    # 1. an event or a value of Palaver
     "a message": (assistant("Hi."), reply(assistant("Hi."))),
     "a message of several parts": (
         assistant(Reasoning(text="Hm."), "Hi.", Refusal(text="No.")),
@@ -188,7 +188,7 @@ CHAT: dict[str, tuple[Any, Reply]] = {
         {"messages": [{"role": "assistant", "content": "Hi."}], "role": "planner"},
         reply(assistant("Hi.")),
     ),
-    # The call's own history is not repeated, and nobody speaks for the user
+    # The history of the call is not repeated, and user and system messages are dropped
     "the history and an answer": (
         [{"role": "user", "content": "Well?"}, {"role": "assistant", "content": "Hi."}],
         reply(assistant("Hi.")),
@@ -212,7 +212,7 @@ CHAT: dict[str, tuple[Any, Reply]] = {
 
 @pytest.mark.parametrize("maker", RETURNING + YIELDING)
 @pytest.mark.parametrize("case", CHAT)
-async def test_a_chat_may_give(case: str, maker: Maker) -> None:
+async def test_each_value_of_a_chat_becomes_its_reply(case: str, maker: Maker) -> None:
     value, expected = CHAT[case]
 
     run = await run_to_end(a_chat(maker, value), QUESTION)
@@ -234,17 +234,19 @@ BAD: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("declared", [a_chat, a_workflow])
 @pytest.mark.parametrize("maker", RETURNING + YIELDING)
 @pytest.mark.parametrize("case", BAD)
-async def test_no_workflow_may_give(case: str, maker: Maker, declared: Callable[..., FunctionWorkflow]) -> None:
-    value, why = BAD[case]
+async def test_bytes_and_objects_that_are_not_json_fail_the_run(
+    case: str, maker: Maker, declared: Callable[..., FunctionWorkflow]
+) -> None:
+    value, reason = BAD[case]
 
     run = await run_to_end(declared(maker, value))
 
-    assert last_event(run) == RunFailed(code="bad_stream", message=why, at=NOW)
+    assert last_event(run) == RunFailed(code="bad_stream", message=reason, at=NOW)
 
 
 @pytest.mark.parametrize("maker", RETURNING + YIELDING)
 @pytest.mark.parametrize(
-    "said",
+    "value",
     [
         {"role": "model", "parts": [{"text": "Hi."}]},
         {"type": "ai", "content": "Hi."},
@@ -253,8 +255,8 @@ async def test_no_workflow_may_give(case: str, maker: Maker, declared: Callable[
         {"role": "assistant", "content": [{"type": "thinking", "thinking": ""}, {"type": "text", "text": "Hi."}]},
     ],
 )
-async def test_a_chat_may_give_messages_in_any_dialect(maker: Maker, said: Any) -> None:
-    run = await run_to_end(a_chat(maker, said))
+async def test_a_chat_can_return_or_yield_messages_in_any_dialect(maker: Maker, value: Any) -> None:
+    run = await run_to_end(a_chat(maker, value))
 
     assert [message.text for message in fold(run.log).messages] == ["Hi."]
 
@@ -288,7 +290,7 @@ STREAMS: dict[str, tuple[list[Any], Reply]] = {
 
 @pytest.mark.parametrize("maker", YIELDING)
 @pytest.mark.parametrize("case", STREAMS)
-async def test_a_chat_may_yield(case: str, maker: Maker) -> None:
+async def test_values_yielded_by_a_chat_become_its_reply(case: str, maker: Maker) -> None:
     values, expected = STREAMS[case]
 
     run = await run_to_end(a_chat(maker, *values), QUESTION)
@@ -304,7 +306,7 @@ async def test_a_chat_may_yield(case: str, maker: Maker) -> None:
         (RunCancelled(), "cancelled"),
     ],
 )
-async def test_a_stream_may_end_itself_badly(maker: Maker, end: Any, last: str) -> None:
+async def test_a_chat_can_yield_its_own_failure_or_cancellation(maker: Maker, end: Any, last: str) -> None:
     run = await run_to_end(a_chat(maker, "Hel", end))
 
     assert reply_of(run) == reply(assistant("Hel"), finish=last)
@@ -320,7 +322,7 @@ async def test_a_stream_may_end_itself_badly(maker: Maker, end: Any, last: str) 
         ([RunFinished(), assistant("More.")], "bad_stream"),
     ],
 )
-async def test_what_was_said_stays_when_the_stream_is_broken(maker: Maker, values: list[Any], code: str) -> None:
+async def test_an_invalid_stream_fails_the_run_as_bad_stream(maker: Maker, values: list[Any], code: str) -> None:
     run = await run_to_end(a_chat(maker, *values))
 
     end = last_event(run)
@@ -328,11 +330,11 @@ async def test_what_was_said_stays_when_the_stream_is_broken(maker: Maker, value
     assert end.code == code
 
 
-# Nested: a generator or iterator of any of these, and what must be awaited first
+# Nested: generators, iterables and coroutines of any of these
 
 
 class Feed:
-    """Iterable by `async for` alone, as clients of model services are."""
+    """Iterable by `async for` only, like the streams of model clients."""
 
     def __init__(self, *values: Any) -> None:
         self._values = iter(values)
@@ -373,7 +375,7 @@ NESTED: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("maker", RETURNING + YIELDING)
 @pytest.mark.parametrize("case", NESTED)
-async def test_a_chat_may_give_what_gives_values_in_turn(case: str, maker: Maker) -> None:
+async def test_a_chat_can_give_generators_iterables_and_coroutines(case: str, maker: Maker) -> None:
     run = await run_to_end(a_chat(maker, NESTED[case]()))
 
     assert reply_of(run) == reply(assistant("ab"))
@@ -381,14 +383,14 @@ async def test_a_chat_may_give_what_gives_values_in_turn(case: str, maker: Maker
 
 @pytest.mark.parametrize("maker", RETURNING + YIELDING)
 @pytest.mark.parametrize("case", NESTED)
-async def test_a_workflow_may_give_what_gives_values_in_turn(case: str, maker: Maker) -> None:
+async def test_a_workflow_can_give_generators_iterables_and_coroutines(case: str, maker: Maker) -> None:
     run = await run_to_end(a_workflow(maker, NESTED[case]()))
 
     assert last_event(run) == RunFinished(value="ab", at=NOW)
 
 
 @pytest.mark.parametrize("maker", YIELDING)
-async def test_what_is_awaited_among_yields_is_one_of_them(maker: Maker) -> None:
+async def test_a_coroutine_among_yielded_values_gives_one_value(maker: Maker) -> None:
     async def number() -> int:
         return 2
 
@@ -421,7 +423,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("maker", RETURNING + YIELDING)
 @pytest.mark.parametrize("case", VALUES)
-async def test_the_value_of_a_workflow_may_be(case: str, maker: Maker) -> None:
+async def test_the_value_of_a_workflow_is_converted_to_json(case: str, maker: Maker) -> None:
     value, expected = VALUES[case]
 
     run = await run_to_end(a_workflow(maker, value))
@@ -466,7 +468,7 @@ YIELDED: dict[str, tuple[list[Any], Any, Reply]] = {
 
 @pytest.mark.parametrize("maker", YIELDING)
 @pytest.mark.parametrize("case", YIELDED)
-async def test_a_workflow_may_yield(case: str, maker: Maker) -> None:
+async def test_values_yielded_by_a_workflow_become_its_value(case: str, maker: Maker) -> None:
     values, value, expected = YIELDED[case]
 
     run = await run_to_end(a_workflow(maker, *values))
@@ -479,7 +481,7 @@ async def test_a_workflow_may_yield(case: str, maker: Maker) -> None:
 
 
 @pytest.mark.parametrize("declared", [a_chat, a_workflow])
-async def test_a_workflow_may_fail_on_purpose(declared: Callable[..., FunctionWorkflow]) -> None:
+async def test_a_workflow_can_fail_with_a_code_a_status_and_details(declared: Callable[..., FunctionWorkflow]) -> None:
     def failing(values: list[Any]) -> Callable[..., Any]:
         def function(messages: Any = None) -> Any:
             raise Failure("no_city", "I do not know Atlantis.", status=404, details={"city": "Atlantis"})

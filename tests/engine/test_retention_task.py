@@ -37,23 +37,23 @@ async def told(database: Database, **origin: object) -> str:
     return run.id
 
 
-async def test_runs_that_belong_to_nothing_go_when_they_are_old(database: Database) -> None:
+async def test_old_runs_without_a_thread_that_are_not_stored_are_deleted(database: Database) -> None:
     await database.write(threads.create_thread, "default", NewThread(id="conv_1", at=NOW))
-    loose, stored, talked = (
+    loose, stored, in_thread = (
         await told(database),
         await told(database, stored=True),
         await told(database, thread="conv_1"),
     )
-    keeping = RetentionTask(database, run_days=30, now=lambda: NOW + timedelta(days=29))
-    await keeping.run_once()
-    young = await database.read(runs.get_run, "default", loose)
+    task = RetentionTask(database, run_days=30, now=lambda: NOW + timedelta(days=29))
+    await task.run_once()
+    recent = await database.read(runs.get_run, "default", loose)
     await RetentionTask(database, run_days=0, now=lambda: NOW + timedelta(days=31)).run_once()
     kept = await database.read(runs.get_run, "default", loose)
     await RetentionTask(database, run_days=30, now=lambda: NOW + timedelta(days=31)).run_once()
 
-    assert young is not None
-    assert kept == young
-    assert [await database.read(runs.get_run, "default", run) is None for run in (loose, stored, talked)] == [
+    assert recent is not None
+    assert kept == recent
+    assert [await database.read(runs.get_run, "default", run) is None for run in (loose, stored, in_thread)] == [
         True,
         False,
         False,
@@ -61,7 +61,7 @@ async def test_runs_that_belong_to_nothing_go_when_they_are_old(database: Databa
     assert await database.read(runs.read_events, "default", loose) == []
 
 
-async def test_the_last_run_of_a_cell_stays_and_those_before_it_go(database: Database) -> None:
+async def test_earlier_runs_of_a_board_cell_are_deleted_but_not_the_last(database: Database) -> None:
     grid = Grid(mode="single", columns=(BoardColumn(id="c1", workflow="short"),), rows=(BoardRow(id="r1"),))
     await database.write(boards.create_board, "default", Board(id="brd_1", grid=grid, created_at=NOW, updated_at=NOW))
     ids = [await told(database, board="brd_1") for _ in range(2)]
@@ -72,11 +72,11 @@ async def test_the_last_run_of_a_cell_stays_and_those_before_it_go(database: Dat
     assert [await database.read(runs.get_run, "default", run) is None for run in ids] == [True, False]
 
 
-async def test_of_more_runs_than_memory_should_hold_the_oldest_go(database: Database) -> None:
+async def test_delete_all_but_newest_deletes_the_oldest_runs(database: Database) -> None:
     ids = [await told(database) for _ in range(4)]
-    gone = await database.write(retention.delete_all_but_newest, 2)
+    deleted = await database.write(retention.delete_all_but_newest, 2)
 
-    assert gone == 2
+    assert deleted == 2
     assert [await database.read(runs.get_run, "default", run) is None for run in sorted(ids)] == [
         True,
         True,
@@ -91,7 +91,7 @@ DAY = 24 * 60 * 60
 
 
 async def kept(database: Database, spans: RetentionPolicy, *, days: int = 0) -> list[str]:
-    """What is left when it was tidied so many days later."""
+    """Run the task `days` later and return the remaining spans of each project and day."""
     later = NOON + timedelta(days=days)
     await RetentionTask(database, run_days=0, spans=spans, now=lambda: later).run_once()
     held = await database.read(span_days.list_day_usage)
@@ -107,7 +107,7 @@ async def three_days(database: Database) -> None:
 ALL = ["mine -2 1", "theirs -2 1", "mine -1 1", "theirs -1 1", "mine 0 1", "theirs 0 1"]
 
 
-async def test_spans_are_kept_for_so_many_days(database: Database) -> None:
+async def test_spans_older_than_the_retention_days_are_deleted(database: Database) -> None:
     await three_days(database)
 
     assert await kept(database, RetentionPolicy()) == ALL
@@ -118,7 +118,7 @@ async def test_spans_are_kept_for_so_many_days(database: Database) -> None:
     assert await kept(database, RetentionPolicy(days=2), days=100) == []
 
 
-async def test_a_project_may_keep_them_for_longer_or_shorter(database: Database) -> None:
+async def test_a_project_can_override_the_retention_days_of_spans(database: Database) -> None:
     await three_days(database)
 
     assert await kept(database, RetentionPolicy(days=1, days_by_project={"mine": 30})) == [ALL[0], *ALL[2:]]
@@ -130,7 +130,7 @@ async def test_a_project_may_keep_them_for_longer_or_shorter(database: Database)
     assert await kept(database, RetentionPolicy(days_by_project={"mine": 1}), days=2) == [ALL[5]]
 
 
-async def test_the_oldest_days_go_when_there_is_too_much(database: Database) -> None:
+async def test_the_oldest_days_of_spans_are_deleted_above_the_size_limit(database: Database) -> None:
     await three_days(database)
     held = await database.read(span_days.list_day_usage)
     day = sum(one.bytes for one in held) // 3
@@ -140,8 +140,8 @@ async def test_the_oldest_days_go_when_there_is_too_much(database: Database) -> 
     assert await kept(database, RetentionPolicy(bytes=1)) == ALL[4:]
 
 
-async def test_coming_days_are_prepared(database: Database) -> None:
-    made: list[object] = []
+async def test_upcoming_partitions_are_created(database: Database) -> None:
+    writes: list[object] = []
 
     class Watched:
         kind, path = "postgresql", None
@@ -150,63 +150,63 @@ async def test_coming_days_are_prepared(database: Database) -> None:
             return await database.read(work, *given)  # type: ignore[arg-type]
 
         async def write(self, work: object, *given: object) -> object:
-            made.append(work)
+            writes.append(work)
             return await database.write(work, *given)  # type: ignore[arg-type]
 
     await RetentionTask(Watched(), run_days=0, now=lambda: NOON).run_once()  # type: ignore[arg-type]
 
-    assert span_days.create_upcoming_partitions in made
+    assert span_days.create_upcoming_partitions in writes
 
 
-async def test_one_process_at_a_time_lets_go(postgres_url: str) -> None:
+async def test_only_one_process_at_a_time_deletes_spans(postgres_url: str) -> None:
     first, second = open_database(postgres_url), open_database(postgres_url)
     await three_days(first)
-    begun, done = asyncio.Event(), asyncio.Event()
+    started, done = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def slow(db: object) -> int:
-        gone = span_retention.delete_before(db, TODAY)  # type: ignore[arg-type]
-        loop.call_soon_threadsafe(begun.set)
+        deleted = span_retention.delete_before(db, TODAY)  # type: ignore[arg-type]
+        loop.call_soon_threadsafe(started.set)
         asyncio.run_coroutine_threadsafe(done.wait(), loop).result()
-        return gone
+        return deleted
 
-    working = asyncio.create_task(first.write(slow))
-    await begun.wait()
-    meanwhile = await second.write(span_retention.delete_before, TODAY)
+    deletion = asyncio.create_task(first.write(slow))
+    await started.wait()
+    deleted_meanwhile = await second.write(span_retention.delete_before, TODAY)
     done.set()
 
-    assert (meanwhile, await working) == (0, 2)
+    assert (deleted_meanwhile, await deletion) == (0, 2)
     assert await second.write(span_retention.delete_before, TODAY) == 2
     await first.close()
     await second.close()
 
 
-async def test_of_more_spans_than_memory_should_hold_the_first_go(
+async def test_delete_oldest_deletes_the_first_stored_spans_in_batches(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(span_retention, "DELETE_BATCH", 3)
     await three_days(database)
-    gone = [await database.write(span_retention.delete_oldest, 2) for _ in range(3)]
-    left = await database.read(span_pages.list_spans, "theirs")
+    deleted = [await database.write(span_retention.delete_oldest, 2) for _ in range(3)]
+    remaining = await database.read(span_pages.list_spans, "theirs")
 
-    assert gone == [3, 1, 0]
-    assert [one.name for one in left.data] == ["1", "2"]
+    assert deleted == [3, 1, 0]
+    assert [one.name for one in remaining.data] == ["1", "2"]
 
 
-async def test_what_comes_in_meanwhile_does_not_wait_for_all_that_goes(tmp_path: object) -> None:
+async def test_inserts_do_not_wait_for_the_whole_deletion(tmp_path: object) -> None:
     database = open_database(f"{tmp_path}/palaver.db")
     for first in range(0, 3_000, 1_000):
         rows = [span_row(f"{first + number}", -DAY, trace=f"{first + number}") for number in range(1_000)]
         await insert_rows(database, *rows)
-    tidying = asyncio.create_task(kept(database, RetentionPolicy(days=1), days=1))
-    waited: list[float] = []
-    while not tidying.done():
+    deletion = asyncio.create_task(kept(database, RetentionPolicy(days=1), days=1))
+    wait_times: list[float] = []
+    while not deletion.done():
         since = time.perf_counter()
-        await insert_rows(database, span_row(f"new {len(waited)}", len(waited)))
-        waited.append(time.perf_counter() - since)
-    left = await tidying
+        await insert_rows(database, span_row(f"new {len(wait_times)}", len(wait_times)))
+        wait_times.append(time.perf_counter() - since)
+    remaining = await deletion
     await database.close()
 
-    assert left[0].startswith("mine 0 ")
-    assert len(waited) > 3  # It came in while the others went,
-    assert max(waited) < 0.9 * sum(waited)  # and never waited for all of them.
+    assert remaining[0].startswith("mine 0 ")
+    assert len(wait_times) > 3  # Inserts ran during the deletion,
+    assert max(wait_times) < 0.9 * sum(wait_times)  # and none waited for all of it.

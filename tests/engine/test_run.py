@@ -44,7 +44,7 @@ from tests.engine.run_factory import (
 assistant = Message.assistant
 
 
-async def test_a_run_starts_says_and_ends() -> None:
+async def test_a_run_logs_its_start_its_text_and_its_end() -> None:
     @chat
     async def tutor(messages: list[Message]) -> AsyncIterator[str]:
         yield "Hel"
@@ -72,7 +72,7 @@ async def test_a_run_starts_says_and_ends() -> None:
     assert run.started == RunStarted(0, run_id=RUN, session="s-1", at=NOW, trace_id="a" * 32, span_id=started.span_id)
 
 
-async def test_the_value_of_a_workflow_stands_at_its_end() -> None:
+async def test_the_value_of_a_workflow_is_in_its_last_event() -> None:
     @workflow
     async def double(x: int) -> int:
         return 2 * x
@@ -92,31 +92,31 @@ async def test_a_chat_has_no_value() -> None:
     assert last_event(run) == RunFinished(value=UNSET, at=NOW)
 
 
-# What a workflow is given
+# Arguments of a workflow
 
 
 async def test_a_chat_gets_its_history_in_the_dialect_of_its_annotation() -> None:
-    got: list[Any] = []
+    received: list[Any] = []
 
     @chat
     async def ours(messages: list[Message]) -> None:
-        got.append(messages)
+        received.append(messages)
 
     @chat
     async def plain(messages: list[dict[str, Any]]) -> None:
-        got.append(messages)
+        received.append(messages)
 
     @chat
     async def unsaid(messages) -> None:
-        got.append(messages)
+        received.append(messages)
 
     for each in (ours, plain, unsaid):
         await run_to_end(each, QUESTION)
 
-    assert got == [[QUESTION], [{"role": "user", "content": "Well?"}], [{"role": "user", "content": "Well?"}]]
+    assert received == [[QUESTION], [{"role": "user", "content": "Well?"}], [{"role": "user", "content": "Well?"}]]
 
 
-async def test_a_workflow_that_asks_for_it_gets_its_context() -> None:
+async def test_a_workflow_with_a_context_parameter_gets_its_context() -> None:
     seen: dict[str, Any] = {}
 
     @chat(flags={"is_beta": True})
@@ -166,13 +166,13 @@ KINDS = [seen_by_a_function, seen_by_a_generator, seen_by_a_coroutine, seen_by_a
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.description.name)
-async def test_the_callers_context_variables_are(kind: Any) -> None:
+async def test_a_workflow_sees_the_context_variables_of_its_caller(kind: Any) -> None:
     WHO.set("me")
 
     assert reply_of(await run_to_end(kind)) == reply(assistant("me"))
 
 
-async def test_sync_code_stays_in_one_thread_and_off_the_loop() -> None:
+async def test_sync_code_runs_in_one_thread_outside_the_event_loop() -> None:
     @workflow
     def threads() -> Iterator[int]:
         for _ in range(3):
@@ -199,11 +199,11 @@ async def test_a_blocked_workflow_does_not_delay_another() -> None:
     engine = new_engine()
     slow = engine.start(blocked, call())
     fast = await run_to_end(quick, engine=engine)
-    still = slow.is_finished
+    finished_while_blocked = slow.is_finished
     release.set()
     await wait_ended(slow)
 
-    assert (last_event(fast), still) == (RunFinished(value="here", at=NOW), False)
+    assert (last_event(fast), finished_while_blocked) == (RunFinished(value="here", at=NOW), False)
     assert last_event(slow) == RunFinished(value=True, at=NOW)
 
 
@@ -211,7 +211,7 @@ async def test_a_blocked_workflow_does_not_delay_another() -> None:
 
 
 def described(run: Any) -> list[str]:
-    """What was said, in order: deltas by their text, parts by their value."""
+    """Return the output in order: deltas by their text, parts by their value."""
     steps = [event for event in run.log if isinstance(event, TextDelta | PartAdded)]
     return [str(step.delta if isinstance(step, TextDelta) else getattr(step.part, "value", "")) for step in steps]
 
@@ -293,24 +293,24 @@ EMITTING = [
 
 @pytest.mark.parametrize("attended", [False, True])
 @pytest.mark.parametrize(("kind", "steps"), EMITTING, ids=[kind.description.name for kind, _ in EMITTING])
-async def test_what_is_emitted_stays_in_order_with_what_is_yielded(kind: Any, steps: int, attended: bool) -> None:
-    told: list[Any] = []
+async def test_emitted_and_yielded_events_stay_in_order(kind: Any, steps: int, attended: bool) -> None:
+    received: list[Any] = []
 
     async def attend(events: Any) -> None:
         await asyncio.sleep(0)
-        told.extend(events)
+        received.extend(events)
 
     run = await wait_ended(new_engine().start(kind, call(), consumer=attend if attended else None))
 
     assert described(run) == [str(number) for number in range(1, steps + 1)]
     assert [event.seq for event in run.log] == list(range(len(run.log)))
-    assert told == (run.log if attended else [])
+    assert received == (run.log if attended else [])
 
 
 # What may be emitted
 
 
-async def test_an_emitted_message_part_or_usage_is_said_and_is_no_part_of_the_value() -> None:
+async def test_emitted_messages_parts_and_usage_are_in_the_reply_but_not_in_the_value() -> None:
     @workflow
     async def busy(ctx: Context) -> int:
         ctx.emit(assistant("Working."))
@@ -336,7 +336,7 @@ async def test_an_emitted_message_part_or_usage_is_said_and_is_no_part_of_the_va
 
 
 @pytest.mark.parametrize("in_a_thread", [False, True])
-async def test_anything_else_that_is_emitted_breaks_the_run(in_a_thread: bool) -> None:
+async def test_emitting_any_other_value_fails_the_run(in_a_thread: bool) -> None:
     @chat
     async def wrong(messages: Any, ctx: Context) -> None:
         ctx.emit("text")
@@ -354,24 +354,24 @@ async def test_anything_else_that_is_emitted_breaks_the_run(in_a_thread: bool) -
 
 @pytest.mark.parametrize("in_a_thread", [False, True])
 async def test_nothing_can_be_emitted_after_the_end(in_a_thread: bool) -> None:
-    kept: list[Context] = []
+    contexts: list[Context] = []
 
     @chat
     async def keeps(messages: Any, ctx: Context) -> None:
-        kept.append(ctx)
+        contexts.append(ctx)
 
     run = await run_to_end(keeps)
 
     async def on_the_loop(log: Any, line: str) -> None:
         log(line)
 
-    speak = asyncio.to_thread if in_a_thread else on_the_loop
+    invoke = asyncio.to_thread if in_a_thread else on_the_loop
     with pytest.raises(RuntimeError, match="after the run has ended"):
-        await speak(kept[0].log, "late")
+        await invoke(contexts[0].log, "late")
     assert event_lines(run.log) == ["RunStarted", "RunFinished"]
 
 
-async def test_a_workflow_says_how_it_ends() -> None:
+async def test_a_workflow_can_set_its_finish_reason() -> None:
     @chat
     async def short(messages: Any, ctx: Context) -> str:
         ctx.finish("length")
@@ -380,7 +380,7 @@ async def test_a_workflow_says_how_it_ends() -> None:
     assert reply_of(await run_to_end(short)) == reply(assistant("Hel"), finish="length")
 
 
-# How it may fail
+# Failures
 
 
 @chat
@@ -396,7 +396,7 @@ def broken_generator(messages: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", [broken_async_generator, broken_generator], ids=lambda kind: kind.description.name)
-async def test_what_was_said_before_an_exception_stays_said(kind: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_output_before_an_exception_remains_in_the_reply(kind: Any, caplog: pytest.LogCaptureFixture) -> None:
     run = await run_to_end(kind)
 
     assert reply_of(run) == reply(assistant("Hel"), finish="error")
@@ -404,7 +404,7 @@ async def test_what_was_said_before_an_exception_stays_said(kind: Any, caplog: p
     assert "LookupError: secret" in caplog.text
 
 
-async def test_with_debug_the_exception_is_told() -> None:
+async def test_debug_mode_adds_the_exception_to_the_message() -> None:
     run = await run_to_end(broken_async_generator, engine=new_engine(debug=True))
 
     assert last_event(run) == RunFailed(
@@ -426,7 +426,7 @@ RAISED = [
 
 @pytest.mark.parametrize("kind", ["function", "generator", "coroutine", "async generator"])
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
-async def test_whatever_it_raises_ends_the_run_and_nothing_else(error: BaseException, kind: str) -> None:
+async def test_any_exception_of_a_workflow_fails_only_its_run(error: BaseException, kind: str) -> None:
     async def coroutine(messages: Any) -> str:
         raise error
 
@@ -448,7 +448,7 @@ async def test_whatever_it_raises_ends_the_run_and_nothing_else(error: BaseExcep
     assert isinstance(error, SystemExit) or sys.exc_info() == (None, None, None)
 
 
-async def test_a_failure_inside_a_task_group_is_the_authors_own() -> None:
+async def test_a_failure_inside_a_task_group_is_unwrapped() -> None:
     @chat
     async def grouped(messages: Any) -> None:
         async with asyncio.TaskGroup() as group:
@@ -462,7 +462,7 @@ async def test_a_failure_inside_a_task_group_is_the_authors_own() -> None:
     assert last_event(run) == RunFailed(code="full", message="No room.", at=NOW)
 
 
-async def test_a_function_that_cannot_take_its_arguments_fails_its_run() -> None:
+async def test_a_type_error_fails_the_run_and_an_input_may_be_named_self() -> None:
     @workflow
     def takes_self(**inputs: Any) -> Any:
         return inputs
@@ -480,7 +480,7 @@ async def test_a_function_that_cannot_take_its_arguments_fails_its_run() -> None
 # Cleaning up
 
 
-async def test_a_generator_is_closed_when_its_run_ends_early() -> None:
+async def test_a_generator_is_closed_when_its_run_fails() -> None:
     closed: list[str] = []
     thread_closed = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -522,7 +522,7 @@ async def test_a_generator_is_closed_when_its_run_ends_early() -> None:
     assert sorted(closed) == ["async", "inner", "sync"]
 
 
-async def test_a_run_that_failed_tells_its_sync_code_to_stop() -> None:
+async def test_a_failed_run_cancels_the_context_of_its_sync_code() -> None:
     contexts: list[Context] = []
 
     @chat
@@ -535,7 +535,7 @@ async def test_a_run_that_failed_tells_its_sync_code_to_stop() -> None:
     assert contexts[0].cancelled
 
 
-async def test_an_async_iterable_that_can_be_closed_is_closed() -> None:
+async def test_an_async_iterable_with_aclose_is_closed_when_its_run_fails() -> None:
     class Feed:
         closed = False
 
@@ -559,7 +559,7 @@ async def test_an_async_iterable_that_can_be_closed_is_closed() -> None:
     assert feed.closed
 
 
-async def test_a_warning_is_given_once_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_repeated_warning_is_recorded_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     @chat
     async def odd(messages: Any) -> AsyncIterator[Any]:
         for number in range(3):
@@ -573,13 +573,13 @@ async def test_a_warning_is_given_once_and_logged(caplog: pytest.LogCaptureFixtu
     assert [record.getMessage() for record in caplog.records] == [f"run {RUN}: {warning}"]
 
 
-async def test_a_run_has_no_dictionary_of_its_own() -> None:
+async def test_a_run_object_has_no_instance_dictionary() -> None:
     """Slots instead of a dictionary: 1.3 KiB less for each idle stream."""
 
     @chat
     async def brief(messages: list[Message]) -> str:
         return "Hi."
 
-    one = await run_to_end(brief, Message("user", (Text("Hello"),)))
+    run = await run_to_end(brief, Message("user", (Text("Hello"),)))
 
-    assert not hasattr(one, "__dict__")
+    assert not hasattr(run, "__dict__")

@@ -10,47 +10,49 @@ from palaver.storage.database import MEMORY_URL, open_database
 
 
 class Told:
-    """A database of which only matters whether it hears."""
+    """A database that receives notifications; nothing else of it is used."""
 
     receives_notifications = True
 
 
-async def test_whoever_waits_looks_often_until_it_is_told_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_waiter_polls_often_until_its_first_notification(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_reader, "POLL_INTERVAL_S", 0.01)
-    monkeypatch.setattr(run_reader, "NOTIFIED_POLL_INTERVAL_S", 3600)  # Who looks rarely would wait until the timeout.
-    watched = RunWaiters(Told())  # type: ignore[arg-type]
+    monkeypatch.setattr(
+        run_reader, "NOTIFIED_POLL_INTERVAL_S", 3600
+    )  # A waiter that polls rarely would wait until the timeout.
+    waiters = RunWaiters(Told())  # type: ignore[arg-type]
 
-    with watched.waiter("run_1") as news, watched.waiter("run_1") as also:
+    with waiters.waiter("run_1") as waiter, waiters.waiter("run_1") as second_waiter:
         async with asyncio.timeout(30):
-            for told in ([], ["run_2"], ["run_1"]):
-                watched.wake(told)
-                await news.wait()
-            await also.wait()
+            for run_ids in ([], ["run_2"], ["run_1"]):
+                waiters.wake(run_ids)
+                await waiter.wait()
+            await second_waiter.wait()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
-                await news.wait()
+                await waiter.wait()
 
 
-async def test_a_file_is_looked_at_often_whatever_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_waiter_of_a_database_without_notifications_always_polls_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_reader, "POLL_INTERVAL_S", 0.01)
     monkeypatch.setattr(run_reader, "NOTIFIED_POLL_INTERVAL_S", 3600)
     database = open_database(MEMORY_URL)
-    watched = RunWaiters(database)
+    waiters = RunWaiters(database)
 
     async with asyncio.timeout(30):
-        with watched.waiter("run_1") as news:
-            news.wake()
+        with waiters.waiter("run_1") as waiter:
+            waiter.wake()
             for _ in range(3):
-                await news.wait()
+                await waiter.wait()
     await database.close()
 
 
-async def test_all_are_woken_when_something_may_have_been_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_reader, "POLL_INTERVAL_S", 60)  # Who was not woken would wait until the timeout.
-    watched = RunWaiters(Told())  # type: ignore[arg-type]
+async def test_wake_all_wakes_every_waiter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_reader, "POLL_INTERVAL_S", 60)  # A waiter that is not woken would wait until the timeout.
+    waiters = RunWaiters(Told())  # type: ignore[arg-type]
 
     async with asyncio.timeout(5):
-        with watched.waiter("run_1") as one, watched.waiter("run_2") as other:
-            watched.wake_all()
+        with waiters.waiter("run_1") as one, waiters.waiter("run_2") as other:
+            waiters.wake_all()
             await one.wait()
             await other.wait()

@@ -34,7 +34,7 @@ def heard() -> StepListener:
 
 
 def telling(*tell: Callable[[StepListener], None]) -> Any:
-    """A chat that tells of steps."""
+    """Return a chat that reports steps."""
 
     @chat
     async def teller(messages: list[Message]) -> str:
@@ -51,9 +51,11 @@ def begin(kind: Any, name: str, **given: Any) -> Step:
     return step
 
 
-async def test_a_step_says_all_that_is_known_of_it() -> None:
-    asked = StepDetails(messages_in=[{"role": "user", "content": "2+2?"}], model="gpt-9", parameters={"temperature": 0})
-    answered = StepDetails(
+async def test_a_step_becomes_a_span_with_all_its_details() -> None:
+    request_details = StepDetails(
+        messages_in=[{"role": "user", "content": "2+2?"}], model="gpt-9", parameters={"temperature": 0}
+    )
+    response_details = StepDetails(
         messages_out=[{"role": "assistant", "content": "4"}],
         model="gpt-9-2026",
         provider="openai",
@@ -63,9 +65,9 @@ async def test_a_step_says_all_that_is_known_of_it() -> None:
     )
 
     def tell(listener: StepListener) -> None:
-        step = listener.begin(TELLER, "llm", "gpt", details=lambda: asked)
+        step = listener.begin(TELLER, "llm", "gpt", details=lambda: request_details)
         assert step is not None
-        step.end(lambda: answered)
+        step.end(lambda: response_details)
 
     root, span = await trace_run(telling(tell))
 
@@ -93,13 +95,13 @@ async def test_a_step_says_all_that_is_known_of_it() -> None:
         ("task", "", "unnamed"),
     ],
 )
-async def test_each_kind_has_its_title(kind: Any, name: str, title: str) -> None:
+async def test_each_step_kind_has_its_span_name(kind: Any, name: str, title: str) -> None:
     _, span = await trace_run(telling(lambda _: begin(kind, name).end()))
 
     assert (span.name, span.kind) == (title, kind)
 
 
-async def test_steps_stand_below_the_one_that_they_are_in() -> None:
+async def test_nested_steps_become_nested_spans() -> None:
     def tell(_: StepListener) -> None:
         outer = begin("task", "outer")
         begin("task", "first", parent=outer).end()
@@ -115,7 +117,7 @@ async def test_steps_stand_below_the_one_that_they_are_in() -> None:
     ]
 
 
-async def test_a_tool_that_was_told_of_is_not_found_again_among_the_events() -> None:
+async def test_a_tool_reported_as_a_step_gets_no_second_span_from_its_events() -> None:
     @chat
     async def uses(messages: list[Message]) -> AsyncIterator[Any]:
         yield ToolCall("c1", "add", "{}")
@@ -130,7 +132,7 @@ async def test_a_tool_that_was_told_of_is_not_found_again_among_the_events() -> 
     assert (spans[1].tool, spans[1].inputs, spans[1].outputs) == (Tool("add", "c1"), {}, 3)
 
 
-async def test_what_failed_says_how() -> None:
+async def test_a_failed_step_has_its_exception() -> None:
     def tell(_: StepListener) -> None:
         begin("tool", "raises").end(error=KeyError("x"))
         begin("tool", "refuses").end(error=StepError("tool_error", "no"))
@@ -152,23 +154,23 @@ class _Rude(Exception):
         raise RuntimeError("not telling")
 
 
-async def test_what_is_still_open_ends_with_the_run_as_what_it_is() -> None:
-    begun = asyncio.Event()
+async def test_an_open_step_of_a_cancelled_run_is_cancelled() -> None:
+    started = asyncio.Event()
 
     @chat
     async def waits(messages: list[Message]) -> AsyncIterator[str]:
         begin("llm", "gpt", details=lambda: StepDetails(messages_out=[{"role": "assistant", "content": "On and"}]))
         yield "On and"
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
 
-    spans = await trace_cancelled_run(waits, begun)
+    spans = await trace_cancelled_run(waits, started)
 
     assert kinds(spans) == ["workflow invoke_workflow waits: cancelled", ["llm chat gpt: cancelled"]]
     assert (spans[1].messages_out, spans[1].finish) == ((Message.assistant("On and"),), "cancelled")
 
 
-async def test_what_a_run_forgot_to_end_is_incomplete() -> None:
+async def test_a_step_still_open_at_the_end_of_the_run_is_incomplete() -> None:
     def tell(_: StepListener) -> None:
         begin("task", "forgotten")
 
@@ -177,22 +179,22 @@ async def test_what_a_run_forgot_to_end_is_incomplete() -> None:
     assert kinds(spans) == ["workflow invoke_workflow teller: ok", ["task forgotten: incomplete"]]
 
 
-async def test_after_the_run_nothing_is_heard_any_more() -> None:
-    kept: list[Any] = []
+async def test_steps_after_the_end_of_the_run_are_ignored() -> None:
+    captured: list[Any] = []
 
     def tell(listener: StepListener) -> None:
-        kept.extend((listener, begin("task", "late")))
+        captured.extend((listener, begin("task", "late")))
         listener.memory["handler"] = object()
 
     spans = await trace_run(telling(tell))
-    listener, step = kept
+    listener, step = captured
     step.end(lambda: StepDetails(outputs="too late"))
 
     assert listener.begin(TELLER, "task", "later") is None
     assert (len(spans), spans[1].outputs, listener.memory) == (2, None, {})
 
 
-async def test_a_step_ends_once() -> None:
+async def test_only_the_first_end_of_a_step_is_recorded() -> None:
     def tell(_: StepListener) -> None:
         step = begin("task", "once")
         step.end(lambda: StepDetails(outputs=1))
@@ -203,10 +205,10 @@ async def test_a_step_ends_once() -> None:
     assert [(span.outputs, span.status) for span in spans[1:]] == [(1, "ok")]
 
 
-def test_without_opentelemetry_each_step_is_handed_on_once() -> None:
-    put: list[Any] = []
-    home = RunSpanContext("a" * 32, "b" * 16, "default", "s-1", "run_1", call(QUESTION), "full")
-    listener = hearing.StepRecorder(home, put.append, lambda: NOW, max_steps=5)
+def test_without_opentelemetry_each_step_is_passed_on_once() -> None:
+    factories: list[Any] = []
+    context = RunSpanContext("a" * 32, "b" * 16, "default", "s-1", "run_1", call(QUESTION), "full")
+    listener = hearing.StepRecorder(context, factories.append, lambda: NOW, max_steps=5)
     step = listener.begin(TELLER, "llm", "gpt", details=lambda: StepDetails(usage=Usage(3, 1)))
     assert step is not None
 
@@ -214,13 +216,13 @@ def test_without_opentelemetry_each_step_is_handed_on_once() -> None:
     listener.on_ended(step)
     listener.close("cancelled")
 
-    assert [(span.span_id, span.parent_id, span.start, span.usage) for work in put for span in work()] == [
-        (put[0]()[0].span_id, "b" * 16, NOW, Usage(3, 1))
+    assert [(span.span_id, span.parent_id, span.start, span.usage) for work in factories for span in work()] == [
+        (factories[0]()[0].span_id, "b" * 16, NOW, Usage(3, 1))
     ]
-    assert (len(put), listener.tools, listener.is_cut) == (1, [], False)
+    assert (len(factories), listener.tools, listener.is_cut) == (1, [], False)
 
 
-async def test_more_steps_than_a_run_may_have_are_left_out_and_that_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_steps_above_the_limit_are_left_out_and_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hearing, "MAX_STEPS", 3)
 
     def tell(listener: StepListener) -> None:
@@ -234,20 +236,20 @@ async def test_more_steps_than_a_run_may_have_are_left_out_and_that_is_noted(mon
     assert spans[0].notes == ("cut:steps",)
 
 
-async def test_what_is_too_long_for_an_attribute_stands_in_its_field() -> None:
+async def test_output_too_long_for_an_attribute_is_stored_in_its_field_up_to_a_limit() -> None:
     long = "x" * 1_100_000
 
     def tell(_: StepListener) -> None:
         begin("task", "long").end(lambda: StepDetails(outputs=long, inputs={"a": 1}))
         begin("task", "longer").end(lambda: StepDetails(outputs=long * 3))
 
-    _, kept, cut = await trace_run(telling(tell))
+    _, stored, left_out = await trace_run(telling(tell))
 
-    assert (kept.outputs == long, kept.inputs, kept.notes) == (True, {"a": 1}, ("cut:palaver.value",))
-    assert (cut.outputs, cut.notes, cut.dropped) == (None, ("cut:palaver.value",), {"bytes": 3_300_002})
+    assert (stored.outputs == long, stored.inputs, stored.notes) == (True, {"a": 1}, ("cut:palaver.value",))
+    assert (left_out.outputs, left_out.notes, left_out.dropped) == (None, ("cut:palaver.value",), {"bytes": 3_300_002})
 
 
-async def test_a_step_that_cannot_say_what_was_in_it_still_happened() -> None:
+async def test_a_step_with_unreadable_details_is_recorded_with_a_note() -> None:
     def bad() -> StepDetails:
         raise RuntimeError("a mistake")
 
@@ -261,7 +263,7 @@ async def test_a_step_that_cannot_say_what_was_in_it_still_happened() -> None:
     assert (mad.status, mad.outputs, mad.notes) == ("ok", None, ("unwritable:palaver.value",))
 
 
-async def test_a_callers_secret_is_in_no_step() -> None:
+async def test_secrets_of_the_caller_are_masked_in_steps() -> None:
     def tell(_: StepListener) -> None:
         begin("task", "t", details=lambda: StepDetails(inputs={"key": "open-sesame"})).end(
             error=ValueError("open-sesame!")
@@ -273,7 +275,7 @@ async def test_a_callers_secret_is_in_no_step() -> None:
     assert "sesame" not in repr(spans)
 
 
-async def test_steps_of_threads_are_heard_too() -> None:
+async def test_a_step_that_ends_in_another_thread_is_recorded() -> None:
     @workflow
     def sync() -> int:
         inside = threading.Thread(target=begin("task", "step").end)
@@ -284,7 +286,7 @@ async def test_steps_of_threads_are_heard_too() -> None:
     assert tree(await trace_run(sync)) == ["invoke_workflow sync", ["step"]]
 
 
-async def test_a_step_is_handed_on_when_it_ends_and_not_with_its_run() -> None:
+async def test_a_step_is_passed_on_when_it_ends_and_not_with_its_run() -> None:
     spans: list[Span] = []
     arrived = asyncio.Event()
 
@@ -307,7 +309,7 @@ async def test_a_step_is_handed_on_when_it_ends_and_not_with_its_run() -> None:
     assert [span.name for span in spans] == ["early", "invoke_workflow long"]
 
 
-async def test_nobody_listens_where_nothing_is_traced() -> None:
+async def test_there_is_no_step_listener_without_tracing() -> None:
     seen: list[object] = []
 
     @chat
@@ -322,17 +324,17 @@ async def test_nobody_listens_where_nothing_is_traced() -> None:
     assert steps.current_listener() is None
 
 
-# Told twice
+# Steps that an instrumentation reports too
 
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> TracerProvider:
-    made = TracerProvider(shutdown_on_exit=False)
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: made)
-    return made
+    tracer_provider = TracerProvider(shutdown_on_exit=False)
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: tracer_provider)
+    return tracer_provider
 
 
-async def test_an_instrumentation_of_the_same_framework_is_shown_instead(provider: TracerProvider) -> None:
+async def test_spans_of_an_instrumentation_of_the_same_framework_replace_its_steps(provider: TracerProvider) -> None:
     def tell(_: StepListener) -> None:
         with provider.get_tracer("opentelemetry.instrumentation.the-house").start_as_current_span("theirs"):
             begin("task", "ours").end()
@@ -340,7 +342,7 @@ async def test_an_instrumentation_of_the_same_framework_is_shown_instead(provide
     assert tree(await trace_run(telling(tell))) == ["invoke_workflow teller", ["theirs"]]
 
 
-async def test_an_authors_own_spans_stand_beside_steps(provider: TracerProvider) -> None:
+async def test_spans_of_the_author_do_not_replace_steps(provider: TracerProvider) -> None:
     def tell(_: StepListener) -> None:
         with provider.get_tracer("mine").start_as_current_span("mine"):
             begin("task", "ours").end()
@@ -348,13 +350,13 @@ async def test_an_authors_own_spans_stand_beside_steps(provider: TracerProvider)
     assert tree(await trace_run(telling(tell))) == ["invoke_workflow teller", ["mine", "ours"]]
 
 
-async def test_a_models_call_that_its_own_library_tells_of_is_not_counted_twice(provider: TracerProvider) -> None:
-    said = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 3, "gen_ai.usage.output_tokens": 1}
+async def test_a_model_call_reported_by_its_client_library_replaces_the_step(provider: TracerProvider) -> None:
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 3, "gen_ai.usage.output_tokens": 1}
     tracer = provider.get_tracer("opentelemetry.instrumentation.openai")
 
     def tell(_: StepListener) -> None:
         first = begin("llm", "gpt", details=lambda: StepDetails(usage=Usage(3, 1)))
-        with tracer.start_as_current_span("chat theirs", attributes=said):
+        with tracer.start_as_current_span("chat theirs", attributes=attributes):
             pass
         first.end()
         begin("llm", "other", details=lambda: StepDetails(usage=Usage(5, 5))).end()
@@ -365,7 +367,7 @@ async def test_a_models_call_that_its_own_library_tells_of_is_not_counted_twice(
     assert [span.usage for span in spans[1:]] == [Usage(3, 1), Usage(5, 5)]
 
 
-# What it costs
+# Imports
 
 
 def test_a_process_without_frameworks_loads_none_of_them() -> None:

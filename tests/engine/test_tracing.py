@@ -26,13 +26,13 @@ Kept = list[Span]
 
 
 def ticking(step: float = 0.001) -> Callable[[], datetime]:
-    """A clock that goes on by a millisecond whenever it is looked at."""
+    """Return a clock that advances by `step` seconds on every call."""
     seen = count()
     return lambda: NOW + timedelta(seconds=step * next(seen))
 
 
 async def traced(of: Any, *messages: Message, **given: Any) -> Kept:
-    """The spans of one run."""
+    """Run a workflow to its end and return its spans."""
     spans: Kept = []
     tracing = RunTracer(spans.extend)
     await run_to_end(of, *messages, engine=Engine(tracer=tracing, now=ticking()), **given)
@@ -46,7 +46,7 @@ async def answer(messages: list[Message]) -> AsyncIterator[str]:
     yield "lo."
 
 
-async def test_a_run_leaves_a_span_with_what_was_asked_and_answered() -> None:
+async def test_a_run_gives_a_span_with_its_input_and_output_messages() -> None:
     [span] = await traced(answer, QUESTION, user="u-1", session="s-1")
 
     assert (span.name, span.kind, span.status) == ("invoke_workflow answer", "workflow", "ok")
@@ -56,7 +56,7 @@ async def test_a_run_leaves_a_span_with_what_was_asked_and_answered() -> None:
     assert span.duration_ms > 0
 
 
-async def test_its_span_has_the_ids_that_the_run_tells() -> None:
+async def test_the_span_has_the_ids_of_the_run() -> None:
     spans: Kept = []
     tracing = RunTracer(spans.extend)
 
@@ -68,7 +68,7 @@ async def test_its_span_has_the_ids_that_the_run_tells() -> None:
     ]
 
 
-async def test_a_tool_took_as_long_as_from_its_call_to_its_answer() -> None:
+async def test_a_tool_span_lasts_from_the_call_to_its_result() -> None:
     @chat
     async def looks(messages: Any) -> AsyncIterator[Any]:
         yield "Let me see."
@@ -88,7 +88,7 @@ async def test_a_tool_took_as_long_as_from_its_call_to_its_answer() -> None:
     assert (first.parent_id, second.parent_id) == (root.span_id, root.span_id)
 
 
-async def test_what_is_emitted_beside_the_answer_counts_as_well() -> None:
+async def test_an_emitted_tool_call_becomes_a_span() -> None:
     @workflow
     async def emits(ctx: Any) -> int:
         ctx.emit(ToolCall("c1", "add", "{}"))
@@ -97,22 +97,22 @@ async def test_what_is_emitted_beside_the_answer_counts_as_well() -> None:
 
     root, tool = await traced(emits)
 
-    # In between the clock was looked at once: that was the run's first output.
+    # The clock was read once in between, for the first output of the run.
     assert (root.outputs, tool.outputs, tool.duration_ms, tool.notes) == (3, 3, 2.0, ())
 
 
-async def test_a_run_that_was_stopped_leaves_what_it_had_said() -> None:
+async def test_the_span_of_a_cancelled_run_has_its_partial_answer() -> None:
     spans: Kept = []
-    tracing, said = RunTracer(spans.extend), asyncio.Event()
+    tracing, output_sent = RunTracer(spans.extend), asyncio.Event()
 
     @chat
     async def endless(messages: Any) -> AsyncIterator[str]:
         yield "On and"
-        said.set()
+        output_sent.set()
         await asyncio.Event().wait()
 
     run = Engine(tracer=tracing).start(endless, call(QUESTION))
-    await said.wait()
+    await output_sent.wait()
     run.cancel()
     await wait_ended(run)
     await tracing.close()
@@ -120,7 +120,7 @@ async def test_a_run_that_was_stopped_leaves_what_it_had_said() -> None:
     assert [(span.status, span.messages_out) for span in spans] == [("cancelled", (Message.assistant("On and"),))]
 
 
-async def test_a_run_that_failed_says_so_without_its_callers_secrets() -> None:
+async def test_the_span_of_a_failed_run_contains_no_secrets_of_the_caller() -> None:
     @chat
     async def fails(messages: Any) -> AsyncIterator[str]:
         yield "Well, open-sesame-42"
@@ -133,7 +133,7 @@ async def test_a_run_that_failed_says_so_without_its_callers_secrets() -> None:
 
 
 @pytest.mark.parametrize("record", ["off", "metadata", "full"])
-async def test_an_author_says_how_much_is_recorded(record: Any) -> None:
+async def test_the_record_mode_of_a_workflow_limits_its_spans(record: Any) -> None:
     @chat(record=record)
     async def discreet(messages: Any) -> AsyncIterator[Any]:
         yield ToolCall("c1", "f")
@@ -148,7 +148,7 @@ async def test_an_author_says_how_much_is_recorded(record: Any) -> None:
     }[record]
 
 
-async def test_a_run_that_begins_anew_elsewhere_leaves_no_span_here() -> None:
+async def test_a_run_handed_over_to_another_process_gives_no_span() -> None:
     class Leaving(MemoryRunStore):
         async def record_end(self, run: Any, last: Any) -> None:
             raise RunHandedOver
@@ -162,7 +162,7 @@ async def test_a_run_that_begins_anew_elsewhere_leaves_no_span_here() -> None:
     assert spans == []
 
 
-async def test_spans_are_made_in_a_thread_after_the_end_was_told() -> None:
+async def test_spans_reach_the_sink_after_the_end_and_in_the_thread_of_the_caller() -> None:
     threads: list[str] = []
     tracing = RunTracer(lambda spans: threads.append(threading.current_thread().name), delay=60)
 
@@ -170,24 +170,24 @@ async def test_spans_are_made_in_a_thread_after_the_end_was_told() -> None:
     assert (run.is_finished, threads) == (True, [])
     await tracing.flush()
 
-    assert threads == [threading.current_thread().name]  # Made elsewhere, they are handed on here.
+    assert threads == [threading.current_thread().name]  # Built in another thread, but passed to the sink in this one.
     await tracing.close()
 
 
-async def test_without_being_asked_they_come_soon() -> None:
-    came: asyncio.Queue[Sequence[Span]] = asyncio.Queue()
-    tracing = RunTracer(came.put_nowait)
+async def test_spans_are_delivered_without_a_flush() -> None:
+    deliveries: asyncio.Queue[Sequence[Span]] = asyncio.Queue()
+    tracing = RunTracer(deliveries.put_nowait)
 
     await run_to_end(answer, QUESTION, engine=Engine(tracer=tracing))
     async with asyncio.timeout(10):
-        [span] = await came.get()
+        [span] = await deliveries.get()
 
     assert span.workflow == "answer"
     await tracing.close()
     await tracing.close()
 
 
-async def test_runs_that_end_meanwhile_are_next() -> None:
+async def test_spans_of_runs_in_quick_succession_are_all_delivered() -> None:
     spans: Kept = []
     tracing = RunTracer(spans.extend, delay=0)
     engine = Engine(tracer=tracing)
@@ -199,7 +199,7 @@ async def test_runs_that_end_meanwhile_are_next() -> None:
     assert len(spans) == 20
 
 
-async def test_where_too_much_waits_spans_are_dropped_and_no_run_waits(caplog: pytest.LogCaptureFixture) -> None:
+async def test_runs_above_the_pending_limit_are_dropped_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     spans: Kept = []
     tracing = RunTracer(spans.extend, delay=60, max_pending=2)
     engine = Engine(tracer=tracing)
@@ -214,7 +214,7 @@ async def test_where_too_much_waits_spans_are_dropped_and_no_run_waits(caplog: p
     ]
 
 
-async def test_events_that_wait_are_bounded_too_but_one_run_is_always_taken() -> None:
+async def test_pending_events_are_limited_but_one_run_is_always_accepted() -> None:
     spans: Kept = []
     tracing = RunTracer(spans.extend, delay=60, max_pending_events=3)
     engine = Engine(tracer=tracing)
@@ -226,7 +226,7 @@ async def test_events_that_wait_are_bounded_too_but_one_run_is_always_taken() ->
     assert (len(spans), tracing.dropped) == (1, 1)
 
 
-async def test_a_sink_that_raises_costs_its_spans_and_no_others(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_sink_that_raises_loses_only_the_spans_of_that_call(caplog: pytest.LogCaptureFixture) -> None:
     spans: Kept = []
 
     def picky(given: Sequence[Span]) -> None:
@@ -245,18 +245,18 @@ async def test_a_sink_that_raises_costs_its_spans_and_no_others(caplog: pytest.L
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 
-async def test_a_run_that_cannot_be_read_costs_no_other(
+async def test_a_run_whose_spans_cannot_be_built_loses_no_other(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from palaver.traces import run_spans
 
-    made = run_spans.build_run_spans
+    build_run_spans = run_spans.build_run_spans
     numbers = count()
 
     def fragile(facts: Any, content: Any) -> list[Span]:
         if next(numbers) == 0:
             raise RuntimeError("a mistake")
-        return made(facts, content)
+        return build_run_spans(facts, content)
 
     monkeypatch.setattr(run_spans, "build_run_spans", fragile)
     spans: Kept = []
@@ -275,7 +275,7 @@ async def test_a_run_that_cannot_be_read_costs_no_other(
 
 @pytest.fixture
 def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """An author's own, of a provider that is the process's."""
+    """A tracer of the process's tracer provider."""
     trace = pytest.importorskip("opentelemetry.trace")
     sdk = pytest.importorskip("opentelemetry.sdk.trace")
     provider = sdk.TracerProvider(shutdown_on_exit=False)
@@ -284,7 +284,7 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     provider.shutdown()
 
 
-async def test_an_authors_own_spans_nest_under_the_run(tracer: Any) -> None:
+async def test_spans_of_the_author_nest_under_the_run(tracer: Any) -> None:
     @chat
     async def looks(messages: Any) -> AsyncIterator[str]:
         kind = {"openinference.span.kind": "RETRIEVER"}
@@ -307,7 +307,7 @@ async def test_an_authors_own_spans_nest_under_the_run(tracer: Any) -> None:
         {"openinference.span.kind": "TOOL", "tool.name": "look"},
     ],
 )
-async def test_a_tool_that_an_instrumentation_tells_of_is_one_span(tracer: Any, attributes: Any) -> None:
+async def test_a_tool_reported_by_an_instrumentation_has_one_span(tracer: Any, attributes: Any) -> None:
     @chat
     async def looks(messages: Any) -> AsyncIterator[Any]:
         yield ToolCall("c1", "look", "{}")
@@ -320,7 +320,7 @@ async def test_a_tool_that_an_instrumentation_tells_of_is_one_span(tracer: Any, 
     assert sorted(span.name for span in spans) == ["invoke_workflow looks", "their look"]
 
 
-async def test_so_do_those_of_sync_code_in_its_thread(tracer: Any) -> None:
+async def test_spans_of_sync_code_nest_under_the_run(tracer: Any) -> None:
     @chat
     def looks(messages: Any) -> str:
         with tracer.start_as_current_span("look"):
@@ -331,7 +331,7 @@ async def test_so_do_those_of_sync_code_in_its_thread(tracer: Any) -> None:
     assert spans["look"].parent_id == spans["invoke_workflow looks"].span_id
 
 
-async def test_a_span_below_a_run_is_in_its_project_whatever_trace_a_caller_names(tracer: Any) -> None:
+async def test_a_span_within_a_run_is_in_its_project_whatever_trace_the_caller_names(tracer: Any) -> None:
     spans: Kept = []
     tracing = RunTracer(spans.extend)
     engine = Engine(tracer=tracing)
@@ -356,7 +356,7 @@ async def test_a_span_below_a_run_is_in_its_project_whatever_trace_a_caller_name
     ]
 
 
-async def test_a_span_that_belongs_to_no_run_is_nobodys(tracer: Any) -> None:
+async def test_a_span_outside_of_a_run_is_not_recorded(tracer: Any) -> None:
     await traced(answer, QUESTION)
     spans: Kept = []
     tracing = RunTracer(spans.extend)
@@ -368,7 +368,7 @@ async def test_a_span_that_belongs_to_no_run_is_nobodys(tracer: Any) -> None:
     assert [span.name for span in spans] == ["invoke_workflow answer"]
 
 
-async def test_when_a_run_is_over_its_task_is_where_it_was(tracer: Any) -> None:
+async def test_the_current_span_is_restored_after_a_run(tracer: Any) -> None:
     from opentelemetry import trace
 
     engine = Engine(tracer=RunTracer(lambda _: None))
@@ -380,7 +380,7 @@ async def test_when_a_run_is_over_its_task_is_where_it_was(tracer: Any) -> None:
     assert trace.get_current_span() is before
 
 
-async def test_of_a_run_that_is_not_recorded_its_spans_are_not_either(tracer: Any) -> None:
+async def test_spans_within_an_unrecorded_run_are_not_recorded(tracer: Any) -> None:
     seen: list[int] = []
 
     @chat(record="off")
@@ -395,16 +395,16 @@ async def test_of_a_run_that_is_not_recorded_its_spans_are_not_either(tracer: An
     await tracing.close()
 
     assert spans == []
-    assert seen == [int(run.started.trace_id, 16)]  # They nest all the same: others may record them.
+    assert seen == [int(run.started.trace_id, 16)]  # They still nest: other exporters may record them.
 
 
-async def test_a_trace_that_is_no_number_does_no_harm(tracer: Any) -> None:
+async def test_a_trace_id_that_is_not_hexadecimal_is_accepted(tracer: Any) -> None:
     [span] = await traced(answer, QUESTION, trace_parent="00-what-ever-01")
 
     assert span.trace_id == "what"
 
 
-async def test_a_process_without_opentelemetry_has_its_traces_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_runs_are_traced_without_opentelemetry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "opentelemetry.trace", raising=False)
 
     [span] = await traced(answer, QUESTION)

@@ -41,7 +41,7 @@ async def memory() -> AsyncIterator[Database]:
 
 
 class Process:
-    """One of those at work on a database."""
+    """One of several processes that share a database."""
 
     def __init__(self, database: Database, seconds: float) -> None:
         self.recorder = Recorder(database, process="p", now=utc_now, delay=0.01)
@@ -68,14 +68,14 @@ class Process:
         await self.recorder.flush()
 
 
-async def test_a_run_that_was_left_is_ended_after_a_while(memory: Database) -> None:
-    here = Process(memory, seconds=0.1)
-    run = await here.left(LEFT)
+async def test_an_unread_run_is_cancelled_after_the_delay(memory: Database) -> None:
+    process = Process(memory, seconds=0.1)
+    run = await process.left(LEFT)
 
-    assert here.orphans.count_readers(run) == 0
-    assert await here.is_ended(run, within=5)
-    assert (await here.records.get_row("mine", run.id)).status == "cancelled"
-    await here.end()
+    assert process.orphans.count_readers(run) == 0
+    assert await process.is_ended(run, within=5)
+    assert (await process.records.get_row("mine", run.id)).status == "cancelled"
+    await process.end()
 
 
 @pytest.mark.parametrize(
@@ -83,72 +83,76 @@ async def test_a_run_that_was_left_is_ended_after_a_while(memory: Database) -> N
     [(FINISH, MINE), (LEFT, Origin(project="mine", background=True))],
     ids=["finish", "background"],
 )
-async def test_some_runs_need_no_reader(memory: Database, workflow: Workflow, origin: Origin) -> None:
-    here = Process(memory, seconds=0.02)
-    run = await here.left(workflow, origin)
+async def test_background_runs_and_runs_that_finish_on_disconnect_need_no_reader(
+    memory: Database, workflow: Workflow, origin: Origin
+) -> None:
+    process = Process(memory, seconds=0.02)
+    run = await process.left(workflow, origin)
 
-    assert not await here.is_ended(run, within=0.3)
-    await here.end()
-
-
-async def test_a_run_whose_author_wants_readers_is_ended_soon(memory: Database) -> None:
-    here = Process(memory, seconds=300)
-    run = await here.left(CANCEL)
-
-    assert await here.is_ended(run, within=5)
-    await here.end()
+    assert not await process.is_ended(run, within=0.3)
+    await process.end()
 
 
-async def test_those_who_read_are_counted(memory: Database) -> None:
-    here = Process(memory, seconds=0.1)
-    run = await here.left(LEFT)
+async def test_an_unread_run_that_cancels_on_disconnect_is_ended_soon(memory: Database) -> None:
+    process = Process(memory, seconds=300)
+    run = await process.left(CANCEL)
 
-    with here.orphans.reader(run.id), here.orphans.reader(run.id):
-        assert here.orphans.count_readers(run) == 2
-        assert not await here.is_ended(run, within=0.4)
-    assert await here.is_ended(run, within=5)
-    await here.end()
+    assert await process.is_ended(run, within=5)
+    await process.end()
 
 
-async def test_whoever_started_it_counts_until_it_leaves(memory: Database) -> None:
-    here = Process(memory, seconds=300)
-    run = here.engine.start(LEFT, call(), consumer=lambda _: None, origin=MINE)
-    before = here.orphans.count_readers(run)
+async def test_readers_are_counted_and_keep_a_run_active(memory: Database) -> None:
+    process = Process(memory, seconds=0.1)
+    run = await process.left(LEFT)
 
-    here.orphans.add(run)
+    with process.orphans.reader(run.id), process.orphans.reader(run.id):
+        assert process.orphans.count_readers(run) == 2
+        assert not await process.is_ended(run, within=0.4)
+    assert await process.is_ended(run, within=5)
+    await process.end()
 
-    assert (before, here.orphans.count_readers(run)) == (1, 0)
-    await here.end()
+
+async def test_the_client_that_started_a_run_counts_as_a_reader_until_it_disconnects(memory: Database) -> None:
+    process = Process(memory, seconds=300)
+    run = process.engine.start(LEFT, call(), consumer=lambda _: None, origin=MINE)
+    before = process.orphans.count_readers(run)
+
+    process.orphans.add(run)
+
+    assert (before, process.orphans.count_readers(run)) == (1, 0)
+    await process.end()
 
 
 @pytest.mark.parametrize("workflow", [LEFT, CANCEL], ids=["left", "cancel"])
-async def test_a_reader_in_another_process_keeps_it_going(memory: Database, workflow: Workflow) -> None:
-    here, there = Process(memory, seconds=0.8), Process(memory, seconds=0.8)
-    run = await here.left(workflow)
+async def test_a_reader_in_another_process_keeps_a_run_active(memory: Database, workflow: Workflow) -> None:
+    process, other_process = Process(memory, seconds=0.8), Process(memory, seconds=0.8)
+    run = await process.left(workflow)
 
     async def read() -> None:
-        async for _ in there.records.follow("mine", run.id):
+        async for _ in other_process.records.follow("mine", run.id):
             pass
 
     reading = asyncio.ensure_future(read())
-    while_read = await here.is_ended(run, within=2.5)
+    ended_while_read = await process.is_ended(run, within=2.5)
     reading.cancel()
 
-    assert not while_read
-    assert await here.is_ended(run, within=5)
+    assert not ended_while_read
+    assert await process.is_ended(run, within=5)
     await asyncio.gather(reading, return_exceptions=True)
-    await here.end()
+    await process.end()
 
 
-async def test_while_the_database_is_away_nothing_is_ended(memory: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = Process(memory, seconds=0.05)
+async def test_no_run_is_ended_while_the_database_is_unavailable(
+    memory: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = Process(memory, seconds=0.05)
 
-    def away(*_: Any) -> None:
+    def unavailable(*_: Any) -> None:
         raise Overloaded("gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(runs, "get_read_at", away)
-        run = await here.left(LEFT)
-        assert not await here.is_ended(run, within=0.3)
-    assert await here.is_ended(run, within=5)
-    await here.end()
+        patched.setattr(runs, "get_read_at", unavailable)
+        run = await process.left(LEFT)
+        assert not await process.is_ended(run, within=0.3)
+    assert await process.is_ended(run, within=5)
+    await process.end()

@@ -9,7 +9,7 @@ from tests.examples.conftest import Example
 from tests.examples.server_calls import create_response, invoke, stream_chat
 
 
-def answer(call_id: str, *, approve: bool) -> list[dict[str, Any]]:
+def approval_response(call_id: str, *, approve: bool) -> list[dict[str, Any]]:
     return [{"type": "mcp_approval_response", "approval_request_id": call_id, "approve": approve}]
 
 
@@ -29,7 +29,7 @@ async def request_refund(http: httpx.AsyncClient) -> tuple[str, str]:
 async def test_an_approval_over_responses_pays_once(example: Example) -> None:
     async with client(*example("approval")) as http:
         response, call_id = await request_refund(http)
-        yes = answer(call_id, approve=True)
+        yes = approval_response(call_id, approve=True)
         _, items = await create_response(http, "refunds", yes, previous_response_id=response)
         repeated = await http.post("/refunds/v1/responses", json={"input": yes, "previous_response_id": response})
 
@@ -40,7 +40,7 @@ async def test_an_approval_over_responses_pays_once(example: Example) -> None:
 async def test_a_denied_approval_pays_nothing(example: Example) -> None:
     async with client(*example("approval")) as http:
         response, call_id = await request_refund(http)
-        no = answer(call_id, approve=False)
+        no = approval_response(call_id, approve=False)
         _, items = await create_response(http, "refunds", no, previous_response_id=response)
 
     assert items == [("output", call_id, "The person said no."), ("message", "I left it alone.")]
@@ -73,7 +73,7 @@ async def test_an_approval_over_the_ui_stream_pays(example: Example) -> None:
 
 async def test_an_approval_that_was_never_requested_is_rejected(example: Example) -> None:
     async with client(*example("approval")) as http:
-        made_up = await http.post("/refunds/v1/responses", json={"input": answer("call_1", approve=True)})
+        made_up = await http.post("/refunds/v1/responses", json={"input": approval_response("call_1", approve=True)})
         result = await invoke(http, "refunds", "Pay it back")
 
     assert (made_up.status_code, made_up.json()["error"]["code"]) == (404, "approval_not_found")

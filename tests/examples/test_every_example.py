@@ -10,14 +10,14 @@ from palaver.testing import client
 from tests.examples.conftest import EXAMPLES, Example, example_commands, header
 
 FILES = sorted(EXAMPLES.glob("*.py"))
-EACH = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+each_example = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
 def test_there_are_ten_examples() -> None:
     assert len(FILES) == 10
 
 
-@EACH
+@each_example
 def test_the_header_has_a_description_and_valid_commands(path: Path) -> None:
     description, _ = header(path)
     commands = example_commands(path.stem)
@@ -30,7 +30,7 @@ def test_the_header_has_a_description_and_valid_commands(path: Path) -> None:
     assert [word for word in paths if not (EXAMPLES.parent / word).exists()] == []
 
 
-@EACH
+@each_example
 def test_an_example_has_15_to_70_lines(path: Path) -> None:
     assert 15 <= len(path.read_text("utf-8").splitlines()) <= 70
 
@@ -56,7 +56,7 @@ def test_the_readme_names_the_extra_that_each_example_needs() -> None:
     assert needs == imported
 
 
-@EACH
+@each_example
 def test_each_example_has_a_test(path: Path) -> None:
     test = Path(__file__).with_name(f"test_{path.name}")
 

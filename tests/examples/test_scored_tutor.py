@@ -6,11 +6,11 @@ from palaver.testing import client
 from tests.examples.conftest import EXAMPLES, Example, example_commands, run_palaver
 from tests.examples.server_calls import complete_chat, invoke
 
-FILES = ["eval", "examples/scored_tutor.py", "examples/scored_tutor.jsonl"]
+EVAL_COMMAND = ["eval", "examples/scored_tutor.py", "examples/scored_tutor.jsonl"]
 
 
 @pytest.fixture(autouse=True)
-def here(monkeypatch: pytest.MonkeyPatch, example: Example) -> None:
+def in_repository_root(monkeypatch: pytest.MonkeyPatch, example: Example) -> None:
     monkeypatch.chdir(EXAMPLES.parent)
 
 
@@ -46,5 +46,5 @@ def test_the_gate_fails_a_pass_rate_below_its_threshold(capsys: pytest.CaptureFi
 def test_the_gate_fails_on_regressions(capsys: pytest.CaptureFixture[str]) -> None:
     variants = ["--variant", "long:{}", "--variant", 'short:{"steps": false}', "--max-regressions", "0"]
 
-    assert run_palaver([*FILES, "-e", "shows_steps", *variants]) == 1
+    assert run_palaver([*EVAL_COMMAND, "-e", "shows_steps", *variants]) == 1
     assert "shows_steps: 3 rows pass no longer, 0 may." in capsys.readouterr().err

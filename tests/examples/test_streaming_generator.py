@@ -9,13 +9,13 @@ from tests.examples.conftest import Example
 from tests.examples.server_calls import user
 
 STORY = "Once there was a duck. Nobody believed in a duck, until it rained. Then everybody did."
-QUICK = {"messages": [user("a duck")], "parameters": {"pause": 0.0}}
+QUICK_REQUEST = {"messages": [user("a duck")], "parameters": {"pause": 0.0}}
 
 
 async def test_the_story_is_the_same_complete_and_streamed(example: Example) -> None:
     async with client(*example("streaming_generator")) as http:
-        complete = await http.post("/storyteller/invoke", json=QUICK)
-        body = {"model": "storyteller", "stream": True, "stream_options": {"include_usage": True}, **QUICK}
+        complete = await http.post("/storyteller/invoke", json=QUICK_REQUEST)
+        body = {"model": "storyteller", "stream": True, "stream_options": {"include_usage": True}, **QUICK_REQUEST}
         stream = await http.post("/v1/chat/completions", json=body)
 
     *frames, end = [line.removeprefix("data: ") for line in stream.text.splitlines() if line]
@@ -49,6 +49,6 @@ async def test_words_are_streamed_one_at_a_time_and_cancelling_ends_the_stream(e
 
 async def test_a_blank_message_gets_a_story_with_the_default_hero(example: Example) -> None:
     async with client(*example("streaming_generator")) as http:
-        response = await http.post("/storyteller/invoke", json={**QUICK, "messages": [user(" ")]})
+        response = await http.post("/storyteller/invoke", json={**QUICK_REQUEST, "messages": [user(" ")]})
 
     assert response.json()["content"] == STORY.replace("a duck", "somebody")

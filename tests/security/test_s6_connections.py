@@ -10,7 +10,7 @@ from palaver.discovery.probe import MAX_DOCUMENT_BYTES
 from palaver.outbound import ssrf
 from palaver.storage import connections as kept
 from tests.frameworks.fake_servers import fake_server, full_response, response_head
-from tests.outbound.test_ssrf import PUBLIC_ADDRESS, REFUSAL_MESSAGE, RedirectingBackend, RecordedStream
+from tests.outbound.test_ssrf import PUBLIC_ADDRESS, REFUSAL_MESSAGE, RecordedStream, RedirectingBackend
 from tests.security.test_s6_outbound import INNER, UNLIKE
 from tests.server.keyed_server import keyed_server
 

@@ -21,8 +21,8 @@ from tests.frameworks.fake_servers import fake_server, full_response, response_h
 from tests.outbound.test_ssrf import (
     PUBLIC_ADDRESS,
     REFUSAL_MESSAGE,
-    RedirectingBackend,
     RecordedStream,
+    RedirectingBackend,
     static_resolver,
 )
 

@@ -18,7 +18,7 @@ from palaver.storage.spans.tables import span_bodies, spans
 from palaver.storage.spans.writes import decompress_body
 from palaver.testing import in_process_transport
 from tests.security.marked_secrets import PASSWORD, PROVIDER
-from tests.server.test_run_redaction import everything
+from tests.server.test_run_redaction import dump_rows
 
 MESSAGE = f"my key is {PROVIDER} and I log in at https://ann:{PASSWORD}@example.org with Bearer MARKEDbearer0123456789"
 
@@ -69,7 +69,7 @@ async def test_secrets_in_the_content_of_a_run_are_not_stored_in_traces(
             lambda db: [decompress_body(row.body).decode() for row in db.execute(span_bodies.select())]
         )
         rows = await database.read(lambda db: [str(row) for row in db.execute(spans.select())])
-        dump = await database.read(everything)
+        dump = await database.read(dump_rows)
     await server.close()
 
     assert "MARKEDprovider" in live.text  # Live streams are not changed.

@@ -178,10 +178,10 @@ async def test_every_reference_in_the_openapi_document_resolves() -> None:
 
 def _references(value: Any) -> set[str]:
     if isinstance(value, dict):
-        own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set[str]()
+        references = {value["$ref"]} if isinstance(value.get("$ref"), str) else set[str]()
         if isinstance(value.get("discriminator"), dict):
-            own |= set(value["discriminator"].get("mapping", {}).values())
-        return own.union(*map(_references, value.values()))
+            references |= set(value["discriminator"].get("mapping", {}).values())
+        return references.union(*map(_references, value.values()))
     return set[str]().union(*map(_references, value)) if isinstance(value, list) else set[str]()
 
 
@@ -223,7 +223,9 @@ async def test_a_silent_stream_is_opened_and_kept_alive(monkeypatch: pytest.Monk
     monkeypatch.setattr(streaming, "FIRST_FRAME_TIMEOUT_S", 2)
     monkeypatch.setattr(keep_alive, "KEEP_ALIVE_INTERVAL_S", 3)
     init = streaming.StreamMonitor.__init__
-    monkeypatch.setattr(streaming.StreamMonitor, "__init__", lambda self, **given: init(self, **given, interval=0.02))
+    monkeypatch.setattr(
+        streaming.StreamMonitor, "__init__", lambda self, **options: init(self, **options, interval=0.02)
+    )
     body = {**HELLO, "inputs": {"script": [{"sleep": 0.4}, {"text": "at last"}]}}
     async with client(scripted) as http:
         answer = await http.post("/scripted/invoke", json=body, headers={"accept": "text/event-stream"})
@@ -319,8 +321,8 @@ async def test_debug_adds_the_exception_to_the_error_message() -> None:
 async def test_an_internal_error_is_a_500_with_the_request_id_and_a_log_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*asked: object) -> None:
-        raise ZeroDivisionError(asked)
+    def broken(*args: object) -> None:
+        raise ZeroDivisionError(args)
 
     monkeypatch.setattr("palaver.server.app.require_method", broken)
     async with client(echo) as http:

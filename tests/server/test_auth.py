@@ -88,9 +88,9 @@ def bearer(secret: str) -> tuple[str, str]:
 @pytest.fixture
 async def setup() -> AsyncIterator[AuthSetup]:
     database = open_database(MEMORY_URL)
-    made = AuthSetup(database)
-    yield made
-    await made.callers.close()
+    auth_setup = AuthSetup(database)
+    yield auth_setup
+    await auth_setup.callers.close()
     await database.close()
 
 
@@ -158,7 +158,9 @@ async def test_an_unknown_key_id_is_looked_up_and_compared_like_a_known_one(
     _, secret = await setup.create_key()
     await setup.ask(bearer(secret))
     compared: list[bytes | None] = []
-    monkeypatch.setattr("palaver.core.api_keys.verify_secret", lambda _, kept: compared.append(kept) and False)
+    monkeypatch.setattr(
+        "palaver.core.api_keys.verify_secret", lambda _, stored_hash: compared.append(stored_hash) and False
+    )
     await setup.callers.close()
     setup.asked.clear()
     setup.later(seconds=5)
@@ -168,7 +170,7 @@ async def test_an_unknown_key_id_is_looked_up_and_compared_like_a_known_one(
         assert await setup.is_refused(bearer(text))
 
     assert setup.asked == ["find_keys", "find_keys"]
-    assert [kept is None for kept in compared] == [True, False]
+    assert [stored_hash is None for stored_hash in compared] == [True, False]
 
 
 async def test_the_database_is_queried_once_in_two_seconds(setup: AuthSetup) -> None:
@@ -271,7 +273,7 @@ async def test_while_the_database_is_down_a_cached_key_is_accepted_for_two_secon
 # Sessions
 
 
-async def logged_in(setup: AuthSetup, **more: Any) -> tuple[Caller, tuple[str, str]]:
+async def log_in(setup: AuthSetup, **more: Any) -> tuple[Caller, tuple[str, str]]:
     _, secret = await setup.create_key(frozenset({"read", "invoke"}), project="team-a", **more)
     caller = await setup.ask(bearer(secret))
     value, _ = await setup.callers.create_session(caller)
@@ -279,7 +281,7 @@ async def logged_in(setup: AuthSetup, **more: Any) -> tuple[Caller, tuple[str, s
 
 
 async def test_a_session_has_the_rights_of_its_key_for_twelve_hours(setup: AuthSetup) -> None:
-    caller, cookie = await logged_in(setup)
+    caller, cookie = await log_in(setup)
     by_cookie = await setup.ask(cookie)
 
     value = cookie[1].removeprefix("palaver=")
@@ -293,7 +295,7 @@ async def test_a_session_has_the_rights_of_its_key_for_twelve_hours(setup: AuthS
 
 
 async def test_a_session_does_not_outlive_its_key(setup: AuthSetup) -> None:
-    _, cookie = await logged_in(setup, expires_at=NOW + timedelta(hours=1))
+    _, cookie = await log_in(setup, expires_at=NOW + timedelta(hours=1))
     by_cookie = await setup.ask(cookie)
 
     assert await setup.callers.expires_at(by_cookie) == NOW + timedelta(hours=1)
@@ -302,7 +304,7 @@ async def test_a_session_does_not_outlive_its_key(setup: AuthSetup) -> None:
 
 
 async def test_a_session_ends_when_its_key_is_revoked(setup: AuthSetup) -> None:
-    caller, cookie = await logged_in(setup)
+    caller, cookie = await log_in(setup)
     await setup.ask(cookie)
     assert caller.key is not None
     await setup.database.write(lambda db: api_keys.revoke_key(db, "team-a", caller.key or "", at=NOW) and None)
@@ -312,7 +314,7 @@ async def test_a_session_ends_when_its_key_is_revoked(setup: AuthSetup) -> None:
 
 
 async def test_logging_out_ends_the_session_at_once(setup: AuthSetup) -> None:
-    caller, cookie = await logged_in(setup)
+    caller, cookie = await log_in(setup)
     by_cookie = await setup.ask(cookie)
     await setup.callers.end_session(by_cookie)
     await setup.callers.end_session(caller)  # By a key: there is nothing to end.
@@ -324,7 +326,7 @@ async def test_logging_out_ends_the_session_at_once(setup: AuthSetup) -> None:
 
 @pytest.mark.parametrize("value", ["", "0" * 40, "0" * 39, "é" * 40, "x" * 10_240])
 async def test_an_invalid_session_cookie_is_refused(setup: AuthSetup, value: str) -> None:
-    await logged_in(setup)
+    await log_in(setup)
 
     assert await setup.is_refused(("cookie", f"palaver={value}"))
 
@@ -355,7 +357,7 @@ async def test_find_revoked_reports_callers_whose_key_is_revoked_erased_or_expir
 
 
 async def test_find_revoked_reports_callers_whose_session_ended(setup: AuthSetup) -> None:
-    _, cookie = await logged_in(setup)
+    _, cookie = await log_in(setup)
     by_cookie = await setup.ask(cookie)
     assert await setup.callers.find_revoked([by_cookie]) == set()
     await setup.database.write(api_keys.delete_session, by_cookie.session or b"")

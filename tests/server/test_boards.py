@@ -48,14 +48,14 @@ async def http(app: Litestar) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def saved(http: httpx.AsyncClient, **changes: Any) -> tuple[str, httpx.Response]:
+async def create_board(http: httpx.AsyncClient, **changes: Any) -> tuple[str, httpx.Response]:
     answer = await http.post("/api/boards", json=BOARD | changes)
     assert answer.status_code == 201, answer.text
     return answer.headers["location"], answer
 
 
-async def fill(database: Database, place: str, *cells: Cell) -> None:
-    await database.write(kept.fill_cells, "default", place.removeprefix("/api/boards/"), cells)
+async def fill_cells(database: Database, location: str, *cells: Cell) -> None:
+    await database.write(kept.fill_cells, "default", location.removeprefix("/api/boards/"), cells)
 
 
 def problem(answer: httpx.Response) -> tuple[int, Any]:
@@ -63,7 +63,7 @@ def problem(answer: httpx.Response) -> tuple[int, Any]:
 
 
 async def test_a_board_is_stored_as_sent_and_listed(http: httpx.AsyncClient) -> None:
-    url, answer = await saved(http)
+    url, answer = await create_board(http)
     shown = (await http.get(url)).json()
     listed = (await http.get("/api/boards")).json()
 
@@ -90,7 +90,7 @@ async def test_a_board_may_be_empty(http: httpx.AsyncClient) -> None:
 
 
 async def test_boards_are_listed_last_saved_first(http: httpx.AsyncClient) -> None:
-    urls = [(await saved(http, name=name))[0] for name in ("one", "two", "three")]
+    urls = [(await create_board(http, name=name))[0] for name in ("one", "two", "three")]
     (await http.put(urls[0], json=BOARD | {"name": "one again"})).raise_for_status()
 
     first = (await http.get("/api/boards?limit=2")).json()
@@ -101,8 +101,10 @@ async def test_boards_are_listed_last_saved_first(http: httpx.AsyncClient) -> No
 
 async def test_a_client_can_remove_cells_but_not_fill_them(http: httpx.AsyncClient, database: Database) -> None:
     mine = [{"row": "r1", "column": "c1", "thread": "conv_mine", "run": None}]
-    url, made = await saved(http, cells=mine)
-    await fill(database, url, Cell(row="r1", column="c1", thread="conv_1"), Cell(row="r2", column="c2", run="run_1"))
+    url, made = await create_board(http, cells=mine)
+    await fill_cells(
+        database, url, Cell(row="r1", column="c1", thread="conv_1"), Cell(row="r2", column="c2", run="run_1")
+    )
     filled = [
         {"row": "r1", "column": "c1", "thread": "conv_1", "run": None},
         {"row": "r2", "column": "c2", "thread": None, "run": "run_1"},
@@ -124,9 +126,11 @@ async def test_a_client_can_remove_cells_but_not_fill_them(http: httpx.AsyncClie
 async def test_a_cell_is_deleted_with_its_row_and_survives_a_change_of_mode(
     http: httpx.AsyncClient, database: Database
 ) -> None:
-    url, _ = await saved(http)
-    await fill(database, url, Cell(row="r1", column="c1", thread="conv_1"))
-    await fill(database, url, Cell(row="r1", column="c1", run="run_1"), Cell(row="r2", column="c2", thread="conv_2"))
+    url, _ = await create_board(http)
+    await fill_cells(database, url, Cell(row="r1", column="c1", thread="conv_1"))
+    await fill_cells(
+        database, url, Cell(row="r1", column="c1", run="run_1"), Cell(row="r2", column="c2", thread="conv_2")
+    )
     single = await http.put(url, json=BOARD | {"mode": "single"})
     fewer = await http.put(url, json=BOARD | {"rows": BOARD["rows"][:1]})
     restored = await http.put(url, json=BOARD)
@@ -137,7 +141,7 @@ async def test_a_cell_is_deleted_with_its_row_and_survives_a_change_of_mode(
 
 
 async def test_a_stale_if_match_neither_overwrites_nor_deletes_a_board(http: httpx.AsyncClient) -> None:
-    url, made = await saved(http)
+    url, made = await create_board(http)
     newer = await http.put(url, json=BOARD | {"name": "newer"}, headers={"if-match": made.headers["etag"]})
     stale = [
         await http.put(url, json=BOARD, headers={"if-match": made.headers["etag"]}),
@@ -158,10 +162,10 @@ async def test_a_stale_if_match_neither_overwrites_nor_deletes_a_board(http: htt
 async def test_filling_a_cell_changes_the_board_without_conflicting_with_a_save(
     http: httpx.AsyncClient, database: Database
 ) -> None:
-    url, made = await saved(http)
+    url, made = await create_board(http)
     tag = made.headers["etag"]
     same = await http.get(url, headers={"if-none-match": tag})
-    await fill(database, url, Cell(row="r1", column="c1", thread="conv_1"))
+    await fill_cells(database, url, Cell(row="r1", column="c1", thread="conv_1"))
     changed = await http.get(url, headers={"if-none-match": tag})
     put = await http.put(url, json=BOARD | {"name": "mine"}, headers={"if-match": tag})
 
@@ -170,7 +174,7 @@ async def test_filling_a_cell_changes_the_board_without_conflicting_with_a_save(
 
 
 async def test_a_deleted_board_is_not_found(http: httpx.AsyncClient) -> None:
-    url, _ = await saved(http)
+    url, _ = await create_board(http)
     deleted = await http.delete(url)
 
     assert deleted.status_code == 204
@@ -182,8 +186,8 @@ async def test_a_deleted_board_is_not_found(http: httpx.AsyncClient) -> None:
 
 
 async def test_a_copy_has_its_columns_and_rows_and_empty_cells(http: httpx.AsyncClient, database: Database) -> None:
-    url, made = await saved(http)
-    await fill(database, url, Cell(row="r1", column="c1", thread="conv_1"))
+    url, made = await create_board(http)
+    await fill_cells(database, url, Cell(row="r1", column="c1", thread="conv_1"))
     copy = await http.post(f"{url}/duplicate")
     named = await http.post(f"{url}/duplicate", json={"name": "other"})
 
@@ -198,18 +202,18 @@ async def test_a_copy_has_its_columns_and_rows_and_empty_cells(http: httpx.Async
 COLUMN, ROW = BOARD["columns"][0], BOARD["rows"][0]
 
 
-def many(one: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    return [one | {"id": f"x{number}"} for number in range(count)]
+def copies(item: dict[str, Any], count: int) -> list[dict[str, Any]]:
+    return [item | {"id": f"x{number}"} for number in range(count)]
 
 
 @pytest.mark.parametrize(
     ("changes", "status", "code", "path"),
     [
-        ({"columns": many(COLUMN, 9)}, 413, "too_large", "/columns"),
-        ({"rows": many(ROW, 51)}, 413, "too_large", "/rows"),
-        ({"mode": "single", "rows": many(ROW, 1_001)}, 413, "too_large", "/rows"),
+        ({"columns": copies(COLUMN, 9)}, 413, "too_large", "/columns"),
+        ({"rows": copies(ROW, 51)}, 413, "too_large", "/rows"),
+        ({"mode": "single", "rows": copies(ROW, 1_001)}, 413, "too_large", "/rows"),
         ({"layout": {"x": "x" * 16_384}}, 413, "too_large", "/layout"),
-        ({"rows": many({"inputs": {"x": "x" * 1_000_000}}, 9)}, 413, "too_large", None),
+        ({"rows": copies({"inputs": {"x": "x" * 1_000_000}}, 9)}, 413, "too_large", None),
         ({"columns": [COLUMN, COLUMN]}, 422, "invalid_value", "/columns/1/id"),
         ({"rows": [ROW, ROW]}, 422, "invalid_value", "/rows/1/id"),
         ({"rows": [{"id": "a.b"}]}, 422, "invalid_value", "/rows/0/id"),
@@ -225,16 +229,16 @@ def many(one: dict[str, Any], count: int) -> list[dict[str, Any]]:
 async def test_an_invalid_or_too_large_board_is_rejected(
     http: httpx.AsyncClient, changes: Any, status: int, code: str, path: str | None
 ) -> None:
-    url, _ = await saved(http)
+    url, _ = await create_board(http)
     for answer in (await http.post("/api/boards", json=BOARD | changes), await http.put(url, json=BOARD | changes)):
         actual_status, error = problem(answer)
         assert (actual_status, error["code"], error.get("path")) == (status, code, path)
 
 
 async def test_a_board_can_have_8000_cells(http: httpx.AsyncClient, database: Database) -> None:
-    rows, columns = many(ROW, 1_000), many(COLUMN, 8)
-    url, _ = await saved(http, mode="single", rows=rows, columns=columns)
-    await fill(database, url, *(Cell(row=r["id"], column=c["id"], run="run_1") for r in rows for c in columns))
+    rows, columns = copies(ROW, 1_000), copies(COLUMN, 8)
+    url, _ = await create_board(http, mode="single", rows=rows, columns=columns)
+    await fill_cells(database, url, *(Cell(row=r["id"], column=c["id"], run="run_1") for r in rows for c in columns))
     body = BOARD | {"mode": "single", "columns": columns}
     full = await http.put(url, json=body | {"rows": rows})
     half = await http.put(url, json=body | {"rows": rows[:500]})
@@ -243,7 +247,7 @@ async def test_a_board_can_have_8000_cells(http: httpx.AsyncClient, database: Da
 
 
 async def test_another_projects_board_is_answered_like_an_unknown_one(app: Litestar, http: httpx.AsyncClient) -> None:
-    url, _ = await saved(http)
+    url, _ = await create_board(http)
     unknown = "/api/boards/brd_00000000000000000000000000"
     async with rest_client(app, FakeCaller("other")) as other_client:
         for method, tail, body in [

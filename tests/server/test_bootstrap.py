@@ -19,10 +19,10 @@ from palaver.workflows.workflow import Workflow
 from tests.server.keyed_server import KeyedServer, keyed_server
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
-LONG = "Nobody knows how long this is. " * 40
+LONG_TEXT = "Nobody knows how long this is. " * 40
 
 
-async def shown(backend: KeyedServer, header: dict[str, str] | None = None) -> dict[str, Any]:
+async def get_bootstrap(backend: KeyedServer, header: dict[str, str] | None = None) -> dict[str, Any]:
     answer = await backend.http.get("/api/bootstrap", headers=header)
     assert answer.status_code == 200, answer.text
     assert len(answer.content) <= 64 * 1024
@@ -31,7 +31,7 @@ async def shown(backend: KeyedServer, header: dict[str, str] | None = None) -> d
 
 async def test_bootstrap_of_an_empty_server_has_workflows_and_limits_only() -> None:
     async with keyed_server() as backend:
-        first = await shown(backend)
+        first = await get_bootstrap(backend)
         listed = (await backend.http.get("/api/workflows")).json()
 
     rows = first["workflows"].pop("data")
@@ -62,7 +62,7 @@ async def test_bootstrap_has_the_threads_and_the_last_board_of_the_callers_proje
         ).raise_for_status()
         for name in ("first", "last"):
             board = (await backend.http.post("/api/boards", json={"name": name}, headers=mine)).json()
-        first, other = await shown(backend, mine), await shown(backend, theirs)
+        first, other = await get_bootstrap(backend, mine), await get_bootstrap(backend, theirs)
         rows = (await backend.http.get("/api/threads", headers=mine)).json()
 
     assert first["credential"] == {"kind": "key", "scopes": ["invoke", "read"], "key": f"key_{key.id}"}
@@ -78,9 +78,9 @@ async def test_running_runs_are_listed_until_they_end() -> None:
         body["custom_inputs"] = {"script": [{"sleep": 60}]}
         response = (await backend.http.post("/scripted/v1/responses", json=body)).json()
         run = response["id"].replace("resp_", "run_")
-        running = (await shown(backend))["running"]
+        running = (await get_bootstrap(backend))["running"]
         (await backend.http.post(f"/api/runs/{run}/cancel")).raise_for_status()
-        ended = (await shown(backend))["running"]
+        ended = (await get_bootstrap(backend))["running"]
 
     assert (running, ended) == ([run], [])
 
@@ -107,12 +107,12 @@ async def test_bootstrap_needs_a_credential_with_the_scope_read() -> None:
 
 
 def wide(number: int) -> Workflow:
-    @workflow(name=f"wide_{number:03}", description=LONG * 3)
+    @workflow(name=f"wide_{number:03}", description=LONG_TEXT * 3)
     def wide(text: str) -> str:
         return text
 
     schemas = msgspec.structs.replace(
-        wide.description.schemas, inputs={"type": "object", "properties": {"text": {"description": LONG * 5}}}
+        wide.description.schemas, inputs={"type": "object", "properties": {"text": {"description": LONG_TEXT * 5}}}
     )
     wide.description = msgspec.structs.replace(wide.description, schemas=schemas)
     return wide
@@ -123,7 +123,7 @@ async def test_many_workflows_are_cut_to_the_size_limit_and_continue_at_the_curs
         backend.server.registry._workflows.clear()
         for number in range(60):
             backend.server.registry.add(wide(number))
-        first = await shown(backend)
+        first = await get_bootstrap(backend)
         rest = (await backend.http.get("/api/workflows", params={"after": first["workflows"]["next"]})).json()
 
     rows = first["workflows"]["data"]
@@ -140,13 +140,15 @@ async def make_threads(database: Database, count: int, **more: Any) -> None:
     for number in range(count):
         at = NEW_YEAR + timedelta(seconds=number)
         new = NewThread(id=f"conv_{number:03}", at=at, workflow="echo", **more)
-        await database.write(threads.create_thread, "default", new, [Message.user(LONG), Message.assistant(LONG)])
+        await database.write(
+            threads.create_thread, "default", new, [Message.user(LONG_TEXT), Message.assistant(LONG_TEXT)]
+        )
 
 
 async def test_later_long_threads_are_listed_without_previews() -> None:
     async with keyed_server() as backend:
         await make_threads(backend.database, 30, pinned=True)
-        first = await shown(backend)
+        first = await get_bootstrap(backend)
         rest = (await backend.http.get("/api/threads", params={"after": first["threads"]["next"]})).json()
 
     rows = first["threads"]["data"]
@@ -160,7 +162,7 @@ async def test_later_long_threads_are_listed_without_previews() -> None:
 async def test_threads_with_very_long_titles_are_cut_to_the_size_limit() -> None:
     async with keyed_server() as backend:
         await make_threads(backend.database, 30, title="\u0001" * 200, pinned=True)
-        first = await shown(backend)
+        first = await get_bootstrap(backend)
         rest = (await backend.http.get("/api/threads", params={"after": first["threads"]["next"]})).json()
 
     shown_rows, following = first["threads"]["data"], rest["data"]
@@ -170,7 +172,7 @@ async def test_threads_with_very_long_titles_are_cut_to_the_size_limit() -> None
 
 @pytest.mark.parametrize("part", ["rows", "cells"])
 async def test_a_large_board_is_given_by_id_only(part: str) -> None:
-    inputs = {"text": LONG * (part == "rows")}
+    inputs = {"text": LONG_TEXT * (part == "rows")}
     rows = tuple(BoardRow(id=f"r{number}", inputs=inputs) for number in range(600 if part == "cells" else 20))
     grid = Grid(mode="single", rows=rows, columns=(BoardColumn(id="c", workflow="echo"),))
     made = Board(id="brd_1", grid=grid, created_at=NEW_YEAR, updated_at=NEW_YEAR)
@@ -179,7 +181,7 @@ async def test_a_large_board_is_given_by_id_only(part: str) -> None:
         if part == "cells":
             cells = [Cell(row=row.id, column="c", run="run_1") for row in grid.rows]
             await backend.database.write(boards.fill_cells, "default", "brd_1", cells)
-        first = await shown(backend)
+        first = await get_bootstrap(backend)
 
     assert (first["board"], first["board_id"]) == (None, "brd_1")
 
@@ -190,13 +192,13 @@ async def test_bootstrap_sends_no_outgoing_requests(monkeypatch: pytest.MonkeyPa
 
     async with keyed_server() as backend:
         monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", refuse)
-        assert (await shown(backend))["project"] == "default"
+        assert (await get_bootstrap(backend))["project"] == "default"
 
 
 async def test_the_openapi_document_describes_every_field_of_bootstrap() -> None:
     async with keyed_server() as backend:
         document = (await backend.http.get("/openapi.json")).json()
-        first = await shown(backend)
+        first = await get_bootstrap(backend)
 
     answer = document["paths"]["/api/bootstrap"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
     properties = document["components"]["schemas"][answer["$ref"].rpartition("/")[2]]["properties"]

@@ -32,7 +32,7 @@ from tests.storage.span_factory import insert_rows, span_row
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class Quiet:
+class FakeDatabase:
     """A fake database that records notifications and can be made to fail."""
 
     kind = "sqlite"
@@ -54,19 +54,19 @@ class Quiet:
         self.told.append((kind, names))
 
 
-async def until(is_so: Callable[[], object]) -> None:
+async def wait_until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(20):
-        while not is_so():  # noqa: ASYNC110 - set from another thread, without an event
+        while not condition():  # noqa: ASYNC110 - set from another thread, without an event
             await asyncio.sleep(0.005)
 
 
-def made(kind: str = "sqlite") -> tuple[ChangeFeed, Quiet]:
-    database = Quiet(kind)
+def make_feed(kind: str = "sqlite") -> tuple[ChangeFeed, FakeDatabase]:
+    database = FakeDatabase(kind)
     return ChangeFeed(database), database  # type: ignore[arg-type]
 
 
 async def test_a_change_reaches_every_subscriber_of_its_project() -> None:
-    changes, _ = made()
+    changes, _ = make_feed()
     received: dict[str, list[Change]] = {"one": [], "two": [], "other": []}
     with (
         changes.subscribe("default", received["one"].append),
@@ -84,7 +84,7 @@ async def test_a_change_reaches_every_subscriber_of_its_project() -> None:
 
 
 async def test_a_change_of_all_projects_reaches_every_subscriber() -> None:
-    changes, _ = made()
+    changes, _ = make_feed()
     received: list[Change] = []
     with changes.subscribe("one", received.append), changes.subscribe("two", received.append):
         changes.publish(Change(ALL_PROJECTS, "workflow", "tutor"))
@@ -96,7 +96,7 @@ async def test_frequent_changes_are_throttled_and_the_last_one_is_always_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(changing, "REPEAT_INTERVAL_S", 0.05)
-    changes, _ = made()
+    changes, _ = make_feed()
     received: list[str | None] = []
     loop = asyncio.get_running_loop()
     started_at = loop.time()
@@ -105,9 +105,9 @@ async def test_frequent_changes_are_throttled_and_the_last_one_is_always_sent(
             changes.publish(Change("default", "thread", "conv_1", f"run_{number}"))
             await asyncio.sleep(0.001)
         changes.publish(Change("default", "thread", "conv_1", "run_last"))
-        await until(lambda: received[-1] == "run_last")
+        await wait_until(lambda: received[-1] == "run_last")
         elapsed = loop.time() - started_at
-        await until(lambda: not changes._recent)
+        await wait_until(lambda: not changes._recent)
 
     assert received[0] == "run_0"
     assert received[-1] == "run_last"
@@ -116,12 +116,12 @@ async def test_frequent_changes_are_throttled_and_the_last_one_is_always_sent(
 
 async def test_changes_of_many_runs_are_limited_but_those_of_threads_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changing, "REPEAT_INTERVAL_S", 0.05)
-    changes, _ = made()
+    changes, _ = make_feed()
     received: list[Change] = []
     with changes.subscribe("default", received.append):
         changes.publish(*(Change("default", "run", f"run_{number}") for number in range(500)))
         changes.publish(*(Change("default", "thread", f"conv_{number}") for number in range(100)))
-        await until(lambda: not changes._recent)
+        await wait_until(lambda: not changes._recent)
         changes.publish(Change("default", "run", "run_later"))
 
     kinds = [change.kind for change in received]
@@ -130,8 +130,8 @@ async def test_changes_of_many_runs_are_limited_but_those_of_threads_are_not(mon
 
 
 async def test_other_processes_are_notified_in_one_batch_and_echoes_are_ignored() -> None:
-    changes, database = made("postgresql")
-    other, _ = made("postgresql")
+    changes, database = make_feed("postgresql")
+    other, _ = make_feed("postgresql")
     mine: list[Change] = []
     theirs: list[Change] = []
     with changes.subscribe("default", mine.append), other.subscribe("default", theirs.append):
@@ -149,7 +149,7 @@ async def test_other_processes_are_notified_in_one_batch_and_echoes_are_ignored(
 
 
 async def test_notifications_are_lost_while_the_database_is_down_and_sent_afterwards() -> None:
-    changes, database = made("postgresql")
+    changes, database = make_feed("postgresql")
     database.fault = Overloaded("away")
     with pytest.raises(Overloaded):
         await changes.start()
@@ -172,7 +172,7 @@ async def test_span_and_live_evaluator_changes_are_throttled_and_the_last_is_sen
     change: Change, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changing, "SLOW_REPEAT_INTERVAL_S", 0.1)
-    changes, database = made("postgresql")
+    changes, database = make_feed("postgresql")
     received_at: list[float] = []
     loop = asyncio.get_running_loop()
     started_at = loop.time()
@@ -182,7 +182,7 @@ async def test_span_and_live_evaluator_changes_are_throttled_and_the_last_is_sen
             await asyncio.sleep(0.001)
         changes.publish(change)
         last = loop.time()
-        await until(lambda: not changes._recent and not changes._recently_sent)
+        await wait_until(lambda: not changes._recent and not changes._recently_sent)
         await changes.stop()
         elapsed = loop.time() - started_at
 
@@ -193,8 +193,8 @@ async def test_span_and_live_evaluator_changes_are_throttled_and_the_last_is_sen
 
 
 async def test_stopping_sends_the_last_throttled_notification() -> None:
-    changes, database = made("postgresql")
-    other, _ = made("postgresql")
+    changes, database = make_feed("postgresql")
+    other, _ = make_feed("postgresql")
     changes.publish(SPANS)
     await changes.stop()
     changes.publish(SPANS)
@@ -220,7 +220,7 @@ async def touched(database: Database) -> list[Change]:
     return changes
 
 
-async def settled(database: Database, touched: list[Change]) -> set[Change]:
+async def take_changes(database: Database, touched: list[Change]) -> set[Change]:
     """Return the changes reported so far, and clear them."""
     mark = Change("default", "testset", "mark")
 
@@ -228,7 +228,7 @@ async def settled(database: Database, touched: list[Change]) -> set[Change]:
         mark_changed(db, mark)
 
     await database.write(work)
-    await until(lambda: mark in touched)
+    await wait_until(lambda: mark in touched)
     reported = set(touched) - {mark}
     touched.clear()
     return reported
@@ -245,7 +245,7 @@ async def test_a_failed_write_reports_no_change(database: Database, touched: lis
     )
 
     assert [type(result) for result in results] == [ValueError, type(None)] * 3
-    assert await settled(database, touched) == {Change("default", "thread", "conv_False")}
+    assert await take_changes(database, touched) == {Change("default", "thread", "conv_False")}
 
 
 async def test_writes_to_threads_boards_and_variants_report_changes(database: Database, touched: list[Change]) -> None:
@@ -257,7 +257,7 @@ async def test_writes_to_threads_boards_and_variants_report_changes(database: Da
 
     async def changes_of(work: Any, *args: Any, **more: Any) -> set[Change]:
         await database.write(work, "default", *args, **more)
-        return await settled(database, touched)
+        return await take_changes(database, touched)
 
     assert await changes_of(boards.create_board, stored_board) == {board}
     assert await changes_of(threads.create_thread, NewThread(id="conv_1", at=AT, board="brd_1")) == {thread}
@@ -288,7 +288,7 @@ async def test_writes_to_reviews_and_their_items_report_changes(database: Databa
 
     async def changes_of(work: Any, *args: Any, **more: Any) -> set[Change]:
         await database.write(work, "default", *args, **more)
-        return await settled(database, touched)
+        return await take_changes(database, touched)
 
     assert await changes_of(
         reviews.create_review, stored_review, [NewReviewItem(trace="a" * 32), NewReviewItem(trace="b" * 32)]
@@ -319,7 +319,7 @@ async def test_writes_to_live_evaluators_and_their_cases_report_changes(
 
     async def changes_of(work: Any, *args: Any, **more: Any) -> set[Change]:
         await database.write(work, *args, **more)
-        return await settled(database, touched)
+        return await take_changes(database, touched)
 
     assert await changes_of(online_rules.create_live_evaluator, "default", evaluator) == {rule}
     assert await changes_of(online_cases.finish_case, "p", claimed, [], AT, session=None) == set()
@@ -334,7 +334,10 @@ async def test_new_spans_report_one_change_for_each_of_their_projects(
 ) -> None:
     await insert_rows(database, span_row("a"), span_row("b", 1), span_row("c", 2, project="yours"))
 
-    assert await settled(database, touched) == {Change("mine", "spans", ALL_REFS), Change("yours", "spans", ALL_REFS)}
+    assert await take_changes(database, touched) == {
+        Change("mine", "spans", ALL_REFS),
+        Change("yours", "spans", ALL_REFS),
+    }
 
 
 async def test_a_lazy_database_reports_changes() -> None:
@@ -342,7 +345,7 @@ async def test_a_lazy_database_reports_changes() -> None:
     changes: list[Change] = []
     await lazy.watch(changes.extend)
 
-    assert await settled(lazy, changes) == set()
+    assert await take_changes(lazy, changes) == set()
     await lazy.close()
 
 
@@ -358,5 +361,5 @@ async def test_a_watcher_whose_event_loop_is_closed_is_skipped(tmp_path: Any) ->
     changes: list[Change] = []
     await database.watch(changes.extend)
 
-    assert await settled(database, changes) == set()
+    assert await take_changes(database, changes) == set()
     await database.close()

@@ -45,32 +45,32 @@ class Thing(msgspec.Struct):
     at: Timestamp = "2026-11-15T12:00:00.000000Z"
 
 
-class Inside(msgspec.Struct):
+class ThingList(msgspec.Struct):
     things: list[Thing]
 
 
-def raising() -> list[Exception]:
+def raised_errors() -> list[Exception]:
     several = [InvalidParameter("One.", pointer="/parameters/a"), UnknownParameter("Two.", pointer="/parameters/b")]
     return [Overloaded("Full."), RateLimited("Slow down.", retry_after=7), FaultyCall(several), ClientDisconnected()]
 
 
-def things(database: Database, day: list[datetime], settings: Settings) -> list[Any]:
+def things(database: Database, clock: list[datetime], settings: Settings) -> list[Any]:
     @get("/api/things")
     async def listed(
         limit: Limit = 50, after: After = None, search: Search = None, workflow: Filter = None
     ) -> Page[Thing]:
         return Page([Thing(f"{limit} {after} {search} {workflow}")])
 
-    @post("/api/things", operation_class=operation_with_body(Inside))
+    @post("/api/things", operation_class=operation_with_body(ThingList))
     async def make(request: ApiRequest) -> Response[Thing]:
-        raw, body = await read_body(request, settings, Inside)
+        raw, body = await read_body(request, settings, ThingList)
 
         def work(db: Connection) -> HttpResponse:
             for thing in body.things:
                 db.execute(insert(projects).values(name=thing.name, created_at=NOON))
             return encode_object(body.things[0], status=201, location="/api/things/1")
 
-        return await run_idempotent(request, database, raw, work, now=lambda: day[0])
+        return await run_idempotent(request, database, raw, work, now=lambda: clock[0])
 
     @get("/api/things/{number:int}")
     async def one(request: ApiRequest, number: FromPath[int]) -> Response[Thing]:
@@ -78,7 +78,7 @@ def things(database: Database, day: list[datetime], settings: Settings) -> list[
 
     @get("/api/fails/{number:int}")
     async def fails(number: FromPath[int]) -> None:
-        raise raising()[number]
+        raise raised_errors()[number]
 
     return [listed, make, one, fails]
 
@@ -91,13 +91,13 @@ async def database() -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def day() -> list[datetime]:
+def clock() -> list[datetime]:
     return [NOON]
 
 
 @pytest.fixture
-def app(database: Database, day: list[datetime]) -> Litestar:
-    return application(things(database, day, Settings(max_body=300_000)))
+def app(database: Database, clock: list[datetime]) -> Litestar:
+    return application(things(database, clock, Settings(max_body=300_000)))
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def body(*names: str) -> dict[str, Any]:
     return {"things": [{"name": name} for name in names]}
 
 
-async def names(database: Database) -> set[str]:
+async def project_names(database: Database) -> set[str]:
     def ask(db: Connection) -> set[str]:
         return set(db.scalars(select(projects.c.name))) - {"default"}
 
@@ -210,7 +210,7 @@ async def test_a_large_body_is_read_and_one_over_the_limit_rejected(
 
     assert (await http.post("/api/things", json=large)).status_code == 201
     assert (await http.post("/api/things", json=larger)).status_code == 413
-    assert await names(database) == {"a"}
+    assert await project_names(database) == {"a"}
 
 
 # ETags
@@ -250,7 +250,7 @@ async def test_a_repeated_request_is_replayed_with_the_first_response(
         name: first.headers[name] for name in ("location", "etag", "content-type")
     }
     assert ("idempotency-replayed" in first.headers, again.headers["idempotency-replayed"]) == (False, "true")
-    assert await names(database) == {"a"}
+    assert await project_names(database) == {"a"}
 
 
 async def test_concurrent_requests_with_the_same_key_are_run_once(http: httpx.AsyncClient, database: Database) -> None:
@@ -274,7 +274,7 @@ async def test_another_body_or_query_with_the_same_key_is_rejected(http: httpx.A
         "message": "This Idempotency-Key was used with another body: take a new one.",
     }
     assert [(one.status_code, one.json()["error"]) for one in refused] == [(409, expected_error)] * 2
-    assert await names(database) == {"a"}
+    assert await project_names(database) == {"a"}
 
 
 async def test_a_rejected_request_does_not_use_up_its_key(http: httpx.AsyncClient, database: Database) -> None:
@@ -286,17 +286,17 @@ async def test_a_rejected_request_does_not_use_up_its_key(http: httpx.AsyncClien
 
 
 async def test_a_key_is_scoped_to_a_day_a_project_and_a_credential(
-    app: Litestar, http: httpx.AsyncClient, database: Database, day: list[datetime]
+    app: Litestar, http: httpx.AsyncClient, database: Database, clock: list[datetime]
 ) -> None:
     key = {"idempotency-key": "k1"}
     (await http.post("/api/things", json=body("a"), headers=key)).raise_for_status()
     async with rest_client(app, FakeCaller("other")) as other, rest_client(app, FakeCaller(key="ab12cd34")) as mine:
         (await other.post("/api/things", json=body("b"), headers=key)).raise_for_status()
         (await mine.post("/api/things", json=body("c"), headers=key)).raise_for_status()
-    day[0] += timedelta(days=1)
+    clock[0] += timedelta(days=1)
     (await http.post("/api/things", json=body("d"), headers=key)).raise_for_status()
 
-    assert await names(database) == {"a", "b", "c", "d"}
+    assert await project_names(database) == {"a", "b", "c", "d"}
 
 
 @pytest.mark.parametrize("key", ["", "x" * 129, "a b", "a\tb", b"\xe4"])

@@ -37,18 +37,18 @@ each_route = pytest.mark.parametrize("route", ROUTES)
 
 async def ask(http: httpx.AsyncClient, route: str, text: str, name: str = "echo", **headers: str) -> httpx.Response:
     path, body = ROUTES[route]
-    sent = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await http.post(f"/{name}/{path}", json=body(text), headers=sent)
+    request_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await http.post(f"/{name}/{path}", json=body(text), headers=request_headers)
 
 
-async def said(http: httpx.AsyncClient, thread: str, text: str, **more: Any) -> str:
+async def post_message(http: httpx.AsyncClient, thread: str, text: str, **more: Any) -> str:
     body = {"messages": [{"role": "user", "content": text}], **more}
     answer = await http.post(f"/api/threads/{thread}/messages", json=body)
     assert answer.status_code == 201, answer.text
     return answer.json()["messages"][-1]["id"]
 
 
-def code_of(answer: httpx.Response) -> tuple[int, str]:
+def status_and_code(answer: httpx.Response) -> tuple[int, str]:
     """Return the status and the error code of any protocol; the code is empty if the body is not JSON."""
     try:
         document = answer.json()
@@ -65,7 +65,7 @@ def code_of(answer: httpx.Response) -> tuple[int, str]:
 async def test_a_call_in_any_protocol_can_answer_a_message_of_a_thread(route: str) -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "echo", "one", "two")
-        question = await said(http, thread, "three")
+        question = await post_message(http, thread, "three")
 
         answer = await ask(http, route, "three", x_palaver_thread=thread, x_palaver_answer=question)
 
@@ -111,7 +111,7 @@ async def test_unknown_threads_and_messages_and_threads_of_another_workflow_are_
         unknown = await ask(http, "responses", "one", x_palaver_thread="conv_none", x_palaver_answer="x")
         no_message = await ask(http, "responses", "one", "slow", x_palaver_thread=thread, x_palaver_answer="x")
 
-        assert [code_of(one) for one in (other, unknown, no_message)] == [
+        assert [status_and_code(one) for one in (other, unknown, no_message)] == [
             (404, "thread_not_found"),
             (404, "thread_not_found"),
             (404, "item_not_found"),
@@ -129,7 +129,7 @@ async def test_thread_headers_and_a_conversation_in_the_body_cannot_be_combined(
             headers={"x-palaver-thread": thread, "x-palaver-answer": question["id"]},
         )
 
-        assert code_of(answer)[0] == 400
+        assert status_and_code(answer)[0] == 400
 
 
 async def test_instructions_apply_to_one_call_and_are_not_stored_in_the_thread() -> None:
@@ -159,7 +159,7 @@ async def test_a_turn_during_a_running_turn_is_rejected_except_from_a_ui_client(
         release("a")
         interrupting = await ask(http, "ui stream", "a", "slow", **headers)
 
-        assert code_of(refused) == (409, "conversation_locked")
+        assert status_and_code(refused) == (409, "conversation_locked")
         assert (await wait_for_run(http, run))["status"] in ("cancelled", "finished")
         assert interrupting.status_code == 200
         assert (await http.get(f"/api/threads/{thread}")).json()["run"] is None
@@ -300,7 +300,7 @@ async def test_repeated_conversation_call_with_an_idempotency_key_runs_once() ->
 # Chats that are threads
 
 
-def ui(role: str, text: str, name: str, *more: dict[str, Any]) -> dict[str, Any]:
+def ui_message(role: str, text: str, name: str, *more: dict[str, Any]) -> dict[str, Any]:
     return {"id": name, "role": role, "parts": [*([{"type": "text", "text": text}] if text else []), *more]}
 
 
@@ -320,9 +320,13 @@ async def test_a_chat_with_the_id_of_a_thread_continues_the_thread() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http)
 
-        first = await chat(http, thread, ui("user", "one", "u1"))
+        first = await chat(http, thread, ui_message("user", "one", "u1"))
         second = await chat(
-            http, thread, ui("user", "one", "u1"), ui("assistant", "forged", first), ui("user", "two", "u2")
+            http,
+            thread,
+            ui_message("user", "one", "u1"),
+            ui_message("assistant", "forged", first),
+            ui_message("user", "two", "u2"),
         )
 
         assert [(node["id"], node["parts"][0]["text"]) for node in await nodes(http, thread)] == [
@@ -337,10 +341,11 @@ async def test_an_unanswered_message_that_the_client_resends_is_stored_once() ->
     async with thread_server() as (http, _):
         thread = await new_thread(http, "broken")
 
-        failed = await http.post("/broken/api/chat", json={"id": thread, "messages": [ui("user", "one", "u1")]})
+        failed = await http.post("/broken/api/chat", json={"id": thread, "messages": [ui_message("user", "one", "u1")]})
         (
             await http.post(
-                "/broken/api/chat", json={"id": thread, "messages": [ui("user", "one", "u1"), ui("user", "two", "u2")]}
+                "/broken/api/chat",
+                json={"id": thread, "messages": [ui_message("user", "one", "u1"), ui_message("user", "two", "u2")]},
             )
         ).raise_for_status()
 
@@ -351,15 +356,21 @@ async def test_an_unanswered_message_that_the_client_resends_is_stored_once() ->
 async def test_editing_a_message_adds_a_sibling() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http)
-        first = await chat(http, thread, ui("user", "one", "u1"))
-        await chat(http, thread, ui("user", "one", "u1"), ui("assistant", "x", first), ui("user", "two", "u2"))
+        first = await chat(http, thread, ui_message("user", "one", "u1"))
+        await chat(
+            http,
+            thread,
+            ui_message("user", "one", "u1"),
+            ui_message("assistant", "x", first),
+            ui_message("user", "two", "u2"),
+        )
 
         await chat(
             http,
             thread,
-            ui("user", "one", "u1"),
-            ui("assistant", "x", first),
-            ui("user", "changed", "u2"),
+            ui_message("user", "one", "u1"),
+            ui_message("assistant", "x", first),
+            ui_message("user", "changed", "u2"),
             messageId="u2",
         )
 
@@ -377,10 +388,12 @@ async def test_editing_a_message_adds_a_sibling() -> None:
 async def test_regenerating_an_answer_adds_a_sibling(named: str) -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http)
-        first = await chat(http, thread, ui("user", "one", "u1"))
+        first = await chat(http, thread, ui_message("user", "one", "u1"))
         message_id = {"answer": first, "question": "u1", "nothing": None}[named]
 
-        second = await chat(http, thread, ui("user", "one", "u1"), trigger="regenerate-message", messageId=message_id)
+        second = await chat(
+            http, thread, ui_message("user", "one", "u1"), trigger="regenerate-message", messageId=message_id
+        )
 
         shown = await nodes(http, thread)
         assert [node["id"] for node in shown] == ["u1", second]
@@ -406,7 +419,9 @@ async def test_a_client_side_tool_result_is_taken_from_the_clients_messages() ->
         part = {"type": "dynamic-tool", "toolName": "where", "toolCallId": "c1", "input": {}}
         done = {**part, "state": "output-available", "output": "here"}
 
-        message = await chat(http, thread, ui("user", "one", "u1"), ui("assistant", "", before[1]["id"], done))
+        message = await chat(
+            http, thread, ui_message("user", "one", "u1"), ui_message("assistant", "", before[1]["id"], done)
+        )
 
         shown = await nodes(http, thread)
         assert message == before[1]["id"]  # The client continues this message.
@@ -436,7 +451,9 @@ async def test_a_tool_approval_is_taken_from_the_clients_messages() -> None:
         }
         approval = {**part, "approval": {"id": "c1", "approved": True}}
 
-        await chat(http, thread, ui("user", "pay", "u1"), ui("assistant", "May I?", before[1]["id"], approval))
+        await chat(
+            http, thread, ui_message("user", "pay", "u1"), ui_message("assistant", "May I?", before[1]["id"], approval)
+        )
 
         shown = await nodes(http, thread)
         assert [node["role"] for node in shown] == ["user", "assistant", "user", "assistant"]
@@ -449,14 +466,19 @@ async def test_a_new_chat_message_cancels_the_running_turn() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")
         async with http.stream(
-            "POST", "/slow/api/chat", json={"id": thread, "messages": [ui("user", "a", "u1")]}
+            "POST", "/slow/api/chat", json={"id": thread, "messages": [ui_message("user", "a", "u1")]}
         ) as first:
             await anext(first.aiter_bytes())
         run = await wait_for_start(http, thread)
         release("b")
 
         await chat(
-            http, thread, ui("user", "a", "u1"), ui("assistant", "begin", "m"), ui("user", "b", "u2"), name="slow"
+            http,
+            thread,
+            ui_message("user", "a", "u1"),
+            ui_message("assistant", "begin", "m"),
+            ui_message("user", "b", "u2"),
+            name="slow",
         )
 
         assert (await http.get(f"/api/runs/{run}")).json()["status"] == "cancelled"
@@ -470,8 +492,12 @@ async def test_a_new_chat_message_cancels_the_running_turn() -> None:
 
 async def test_a_chat_with_an_unknown_thread_id_is_404_and_other_ids_create_no_thread() -> None:
     async with thread_server() as (http, _):
-        unknown = await http.post("/echo/api/chat", json={"id": "conv_none", "messages": [ui("user", "a", "u1")]})
-        client_chosen = await http.post("/echo/api/chat", json={"id": "mine", "messages": [ui("user", "a", "u1")]})
+        unknown = await http.post(
+            "/echo/api/chat", json={"id": "conv_none", "messages": [ui_message("user", "a", "u1")]}
+        )
+        client_chosen = await http.post(
+            "/echo/api/chat", json={"id": "mine", "messages": [ui_message("user", "a", "u1")]}
+        )
 
         assert (unknown.status_code, client_chosen.status_code) == (404, 200)
         assert (await http.get("/echo/api/chat/conv_none/stream")).status_code == 204
@@ -481,7 +507,7 @@ async def test_a_chat_with_an_unknown_thread_id_is_404_and_other_ids_create_no_t
 
 async def test_a_repeated_chat_with_an_idempotency_key_does_not_cancel_the_first() -> None:
     async with thread_server() as (http, _):
-        body, key = {"id": "mine", "messages": [ui("user", "a", "u1")]}, {"idempotency-key": "k"}
+        body, key = {"id": "mine", "messages": [ui_message("user", "a", "u1")]}, {"idempotency-key": "k"}
 
         first = asyncio.ensure_future(http.post("/slow/api/chat", json=body, headers=key))
         again = asyncio.ensure_future(http.post("/slow/api/chat", json=body, headers=key))
@@ -525,7 +551,7 @@ async def test_the_previous_response_must_be_finished_and_of_the_same_workflow()
 
         async def after(name: str, previous: str) -> tuple[int, str]:
             body = {"input": "x", "previous_response_id": previous}
-            return code_of(await http.post(f"/{name}/v1/responses", json=body))
+            return status_and_code(await http.post(f"/{name}/v1/responses", json=body))
 
         assert await after("slow", first) == (404, "previous_response_not_found")
         assert await after("echo", "resp_none") == (404, "previous_response_not_found")
@@ -546,7 +572,7 @@ async def test_responses_are_added_to_their_conversation() -> None:
         shown = await branch(http, thread)
         assert [role for role, _ in shown] == ["user", "assistant"] * 2 + ["assistant"]
         assert again.status_code == 200
-        assert code_of(unknown) == (404, "conversation_not_found")
+        assert status_and_code(unknown) == (404, "conversation_not_found")
 
 
 async def test_item_references_resolve_to_items_of_responses_and_threads() -> None:
@@ -569,7 +595,7 @@ async def test_item_references_resolve_to_items_of_responses_and_threads() -> No
         text = answer.json()["output"][0]["content"][0]["text"]
         assert text == "user: in a thread | assistant: user: one | user: two"
         assert in_chain.json()["output"][0]["content"][0]["text"] == "user: one | assistant: user: one | user: two"
-        assert code_of(unknown) == (404, "item_not_found")
+        assert status_and_code(unknown) == (404, "item_not_found")
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -610,11 +636,11 @@ async def test_an_answer_that_was_not_recorded_cannot_be_replayed() -> None:
 
 async def test_a_chat_outside_a_thread_is_resumed_interrupted_and_stopped_by_its_id() -> None:
     async with thread_server() as (http, _):
-        body = {"id": "mine", "messages": [ui("user", "a", "u1")]}
+        body = {"id": "mine", "messages": [ui_message("user", "a", "u1")]}
 
         async def leave(text: str) -> str:
-            said = {**body, "messages": [ui("user", text, "u1")]}
-            async with http.stream("POST", "/slow/api/chat", json=said) as stream:
+            chat_body = {**body, "messages": [ui_message("user", text, "u1")]}
+            async with http.stream("POST", "/slow/api/chat", json=chat_body) as stream:
                 await anext(stream.aiter_bytes())
                 return stream.headers["x-palaver-run-id"]
 

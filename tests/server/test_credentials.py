@@ -8,11 +8,11 @@ from palaver.server.request import RequestHeaders
 from palaver.server.settings import Settings
 
 KEY = "plv_abcd1234_" + "0123456789" * 4
-OTHER = "plv_abcd1234_" + "9876543210" * 4
+OTHER_KEY = "plv_abcd1234_" + "9876543210" * 4
 LOOPBACK, PUBLIC = Settings(), Settings(host="0.0.0.0")
 
 
-def shown(*headers: tuple[str, str], cookie: str = "palaver") -> Credential | None:
+def parse_credential(*headers: tuple[str, str], cookie: str = "palaver") -> Credential | None:
     return read_credential(
         RequestHeaders([(name.encode(), value.encode("latin-1")) for name, value in headers]), cookie
     )
@@ -33,7 +33,7 @@ def shown(*headers: tuple[str, str], cookie: str = "palaver") -> Credential | No
     ],
 )
 def test_a_key_is_read_from_any_supported_header(headers: list[tuple[str, str]]) -> None:
-    assert shown(*headers) == Credential("key", KEY)
+    assert parse_credential(*headers) == Credential("key", KEY)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_key_is_read_from_any_supported_header(headers: list[tuple[str, str]])
     ],
 )
 def test_other_headers_carry_no_credential(headers: list[tuple[str, str]]) -> None:
-    assert shown(*headers) is None
+    assert parse_credential(*headers) is None
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_other_headers_carry_no_credential(headers: list[tuple[str, str]]) -> No
     ],
 )
 def test_an_empty_repeated_or_non_ascii_key_is_read_unchanged(headers: list[tuple[str, str]], text: str) -> None:
-    assert shown(*headers) == Credential("key", text)
+    assert parse_credential(*headers) == Credential("key", text)
 
 
 @pytest.mark.parametrize(
     "headers",
     [
-        [("authorization", f"Bearer {KEY}"), ("x-api-key", OTHER)],
-        [("x-api-key", KEY), ("api-key", OTHER)],
+        [("authorization", f"Bearer {KEY}"), ("x-api-key", OTHER_KEY)],
+        [("x-api-key", KEY), ("api-key", OTHER_KEY)],
         [("x-api-key", KEY), ("api-key", "")],
         [("x-api-key", KEY), ("cookie", "palaver=abc")],
         [("x-api-key", KEY), ("cookie", f"palaver={KEY}")],
@@ -79,7 +79,7 @@ def test_an_empty_repeated_or_non_ascii_key_is_read_unchanged(headers: list[tupl
 )
 def test_two_different_credentials_are_refused(headers: list[tuple[str, str]]) -> None:
     with pytest.raises(ConflictingFields, match="two different credentials"):
-        shown(*headers)
+        parse_credential(*headers)
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_two_different_credentials_are_refused(headers: list[tuple[str, str]]) -
     ],
 )
 def test_a_session_is_read_from_its_cookie_and_empty_if_repeated(cookies: list[str], value: str) -> None:
-    assert shown(*(("cookie", text) for text in cookies)) == Credential("session", value)
+    assert parse_credential(*(("cookie", text) for text in cookies)) == Credential("session", value)
 
 
 def test_the_cookie_of_a_public_server_cannot_be_set_by_another_host() -> None:
     assert (cookie_name(LOOPBACK), cookie_name(PUBLIC)) == ("palaver", "__Host-palaver")
-    assert shown(("cookie", "palaver=abc"), cookie="__Host-palaver") is None
+    assert parse_credential(("cookie", "palaver=abc"), cookie="__Host-palaver") is None
     assert session_cookie(PUBLIC, "abc", seconds=43200) == (
         "__Host-palaver=abc; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure"
     )

@@ -12,7 +12,7 @@ from palaver.server.tab_socket import envelopes
 from palaver.server.tab_socket.envelopes import MalformedRequest, SocketRequest, decode_request, http_scope
 from palaver.storage.notifications import Change
 
-OUTER: dict[str, Any] = {
+WEBSOCKET_SCOPE: dict[str, Any] = {
     "type": "websocket",
     "asgi": {"version": "3.0"},
     "scheme": "wss",
@@ -35,7 +35,7 @@ def test_a_socket_request_becomes_an_ordinary_http_scope() -> None:
     )
 
     assert request == SocketRequest(7, "POST", "/a%C3%A4?b=c", {"X-One": " 1 "}, "{}")
-    assert http_scope(request, b"{}", OUTER) == {
+    assert http_scope(request, b"{}", WEBSOCKET_SCOPE) == {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
@@ -65,33 +65,33 @@ def test_a_socket_request_becomes_an_ordinary_http_scope() -> None:
     " te user-agent".split(),
 )
 def test_credential_and_connection_headers_of_a_socket_request_are_ignored(name: str) -> None:
-    plain = http_scope(SocketRequest(1, path="/x"), None, OUTER)
+    plain = http_scope(SocketRequest(1, path="/x"), None, WEBSOCKET_SCOPE)
 
-    assert http_scope(SocketRequest(1, path="/x", headers={name: "evil"}), None, OUTER) == plain
+    assert http_scope(SocketRequest(1, path="/x", headers={name: "evil"}), None, WEBSOCKET_SCOPE) == plain
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "ä", "a\n", "x" * 257])
 def test_an_invalid_header_name_is_rejected(name: str) -> None:
     with pytest.raises(InvalidValue):
-        http_scope(SocketRequest(1, path="/x", headers={name: "1"}), None, OUTER)
+        http_scope(SocketRequest(1, path="/x", headers={name: "1"}), None, WEBSOCKET_SCOPE)
 
 
 @pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "\x00", "\x7f", "€"])
 def test_an_invalid_header_value_is_rejected(value: str) -> None:
     with pytest.raises(InvalidValue):
-        http_scope(SocketRequest(1, path="/x", headers={"x-one": value}), None, OUTER)
+        http_scope(SocketRequest(1, path="/x", headers={"x-one": value}), None, WEBSOCKET_SCOPE)
 
 
 @pytest.mark.parametrize("path", ["", "x", "http://elsewhere/", "/a b", "/ä", "/a#b", "/a\n", "/\x00", "*"])
 def test_an_absolute_url_or_invalid_path_is_rejected(path: str) -> None:
     with pytest.raises(InvalidValue):
-        http_scope(SocketRequest(1, path=path), None, OUTER)
+        http_scope(SocketRequest(1, path=path), None, WEBSOCKET_SCOPE)
 
 
 @pytest.mark.parametrize("method", ["", "get", "GET ", "GET\r\n", "G" * 17, "GÊT"])
 def test_an_invalid_method_is_rejected(method: str) -> None:
     with pytest.raises(InvalidValue):
-        http_scope(SocketRequest(1, method=method, path="/"), None, OUTER)
+        http_scope(SocketRequest(1, method=method, path="/"), None, WEBSOCKET_SCOPE)
 
 
 @pytest.mark.parametrize("prefix", ["", "/base"])
@@ -100,11 +100,11 @@ def test_an_invalid_method_is_rejected(method: str) -> None:
 )
 def test_session_file_and_asset_routes_are_rejected_on_the_socket(prefix: str, path: str) -> None:
     with pytest.raises(MisplacedField):
-        http_scope(SocketRequest(1, path=prefix + path), None, OUTER, root_path=prefix)
+        http_scope(SocketRequest(1, path=prefix + path), None, WEBSOCKET_SCOPE, root_path=prefix)
 
 
 def test_a_route_that_only_shares_a_prefix_is_allowed_on_the_socket() -> None:
-    assert http_scope(SocketRequest(1, path="/api/sessions/x"), None, OUTER)["path"] == "/api/sessions/x"
+    assert http_scope(SocketRequest(1, path="/api/sessions/x"), None, WEBSOCKET_SCOPE)["path"] == "/api/sessions/x"
 
 
 @pytest.mark.parametrize(

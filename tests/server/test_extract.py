@@ -9,12 +9,12 @@ from palaver.server.request import ClientDisconnected, Exchange
 from palaver.testing import client, echo
 
 JSON = {"content-type": "application/json"}
-ASKED = {"role": "user", "content": "Weather in Oslo?"}
-ANSWERED = {"role": "assistant", "content": "Rain."}
+USER_MESSAGE = {"role": "user", "content": "Weather in Oslo?"}
+ASSISTANT_MESSAGE = {"role": "assistant", "content": "Rain."}
 
 
 async def test_extract_returns_the_conversation_and_its_preview() -> None:
-    value = {"inputs": {"prompt": [ASKED]}, "outputs": {"completion": [ANSWERED]}}
+    value = {"inputs": {"prompt": [USER_MESSAGE]}, "outputs": {"completion": [ASSISTANT_MESSAGE]}}
     async with client(echo) as http:
         answer = await http.post("/api/extract", json={"value": value, "prefer": "output"})
 
@@ -64,20 +64,22 @@ async def test_a_value_without_a_conversation_gets_only_a_preview(
 
 async def test_a_large_conversation_is_returned_completely_with_a_short_preview() -> None:
     async with client(echo) as http:
-        answer = await http.post("/api/extract", json={"value": [ASKED, ANSWERED] * 1_000, "prefer": "input"})
+        answer = await http.post(
+            "/api/extract", json={"value": [USER_MESSAGE, ASSISTANT_MESSAGE] * 1_000, "prefer": "input"}
+        )
 
     extracted = answer.json()
     assert len(extracted["conversation"]["messages"]) == 2_000
     assert (extracted["preview"]["count"], extracted["preview"]["messages"][0]["index"]) == (2_000, 1_998)
 
 
-PREFER = "prefer must be input, output or null, not 'both'."
+PREFER_ERROR = "prefer must be input, output or null, not 'both'."
 
 
 @pytest.mark.parametrize(
     ("body", "status", "error"),
     [
-        (b'{"value": 1, "prefer": "both"}', 422, {"code": "invalid_value", "message": PREFER, "path": "/prefer"}),
+        (b'{"value": 1, "prefer": "both"}', 422, {"code": "invalid_value", "message": PREFER_ERROR, "path": "/prefer"}),
         (
             b'{"value": 1, "prefer": 5}',
             400,

@@ -23,11 +23,11 @@ async def talk(messages: list[Message]) -> str:
     return "Hello."
 
 
-def named(name: str, check: Any) -> Any:
+def workflow_with_health(name: str, check: Any) -> Any:
     return chat(talk, name=name, health=check)
 
 
-async def asked(*workflows: Any) -> dict[str, str]:
+async def get_status(*workflows: Any) -> dict[str, str]:
     server = app(*workflows)
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         answer = await http.get("/status")
@@ -37,11 +37,11 @@ async def asked(*workflows: Any) -> dict[str, str]:
     return answer.json()
 
 
-def fails() -> bool:
+def failing_check() -> bool:
     raise RuntimeError("no")
 
 
-async def later(value: object) -> object:
+async def async_value(value: object) -> object:
     return value
 
 
@@ -55,14 +55,18 @@ async def later(value: object) -> object:
         (lambda: "", "not working"),
         (lambda: "not configured", "not configured"),
         (lambda: "\x1b[31m" + "x" * 100, "\\x1b[31m" + "x" * 74 + "…"),
-        (lambda: later("slow today"), "slow today"),
-        (fails, "not working"),
+        (lambda: async_value("slow today"), "slow today"),
+        (failing_check, "not working"),
         (lambda: sys.exit(1), "not working"),
     ],
     ids=["true", "none", "false", "zero", "empty", "word", "long", "awaitable", "raises", "exits"],
 )
 async def test_status_shows_the_result_of_a_health_check(check: Callable[[], object], word: str) -> None:
-    assert await asked(named("tutor", check)) == {"tutor": word, "database": "working", "version": VERSION}
+    assert await get_status(workflow_with_health("tutor", check)) == {
+        "tutor": word,
+        "database": "working",
+        "version": VERSION,
+    }
 
 
 async def test_async_and_multi_part_health_checks_are_reported(caplog: pytest.LogCaptureFixture) -> None:
@@ -72,7 +76,9 @@ async def test_async_and_multi_part_health_checks_are_reported(caplog: pytest.Lo
     async def broken() -> bool:
         raise RuntimeError("sk-ant-REDACTED")
 
-    status = await asked(named("b", several), named("c", broken), chat(talk, name="silent"))
+    status = await get_status(
+        workflow_with_health("b", several), workflow_with_health("c", broken), chat(talk, name="silent")
+    )
 
     assert status == {
         "anthropic": "not configured",
@@ -93,7 +99,7 @@ async def test_a_hanging_health_check_times_out_and_runs_only_once(monkeypatch: 
         release.wait(20)
         return True
 
-    server = app(named("tutor", hangs))
+    server = app(workflow_with_health("tutor", hangs))
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         first, second = await asyncio.gather(http.get("/status"), http.get("/status"))
         third = await http.get("/status")
@@ -112,7 +118,7 @@ async def test_a_hanging_health_check_times_out_and_runs_only_once(monkeypatch: 
 async def test_a_health_check_runs_again_when_its_cached_result_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "STATUS_CACHE_S", 0.0)
     states = iter([True, False])
-    server = app(named("tutor", lambda: next(states)))
+    server = app(workflow_with_health("tutor", lambda: next(states)))
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         reported = [(await http.get("/status")).json()["tutor"] for _ in range(2)]
         await server.close()

@@ -142,11 +142,11 @@ async def test_generator_output_is_collected_for_json_and_streamed_for_sse(http:
     assert stream_records[-1]["data"]["outputs"] == [0, 1, 2]
 
 
-SAID_THEN_FAILED = [{"text": "Well, "}, {"fail": {"code": "no_idea", "message": "I do not know.", "status": 418}}]
+TEXT_THEN_FAILURE = [{"text": "Well, "}, {"fail": {"code": "no_idea", "message": "I do not know.", "status": 418}}]
 
 
 async def test_a_run_that_fails_after_its_first_record_ends_with_a_framed_error(http: httpx.AsyncClient) -> None:
-    body = {**HELLO, "inputs": {"script": SAID_THEN_FAILED}}
+    body = {**HELLO, "inputs": {"script": TEXT_THEN_FAILURE}}
 
     answer = await http.post("/scripted/invoke", json=body, headers={"accept": "text/event-stream"})
 
@@ -167,7 +167,7 @@ async def test_a_run_that_fails_after_its_first_record_ends_with_a_framed_error(
 async def test_a_run_that_fails_before_its_first_record_is_answered_with_its_status(
     http: httpx.AsyncClient, accept: str
 ) -> None:
-    body = {**HELLO, "inputs": {"script": SAID_THEN_FAILED[1:]}}
+    body = {**HELLO, "inputs": {"script": TEXT_THEN_FAILURE[1:]}}
 
     answer = await http.post("/scripted/invoke", json=body, headers={"accept": accept})
 
@@ -177,7 +177,7 @@ async def test_a_run_that_fails_before_its_first_record_is_answered_with_its_sta
 
 
 async def test_the_envelope_of_a_failed_run_contains_its_partial_output(http: httpx.AsyncClient) -> None:
-    body = {"data": {"inputs": {**HELLO, "script": SAID_THEN_FAILED}}}
+    body = {"data": {"inputs": {**HELLO, "script": TEXT_THEN_FAILURE}}}
 
     answer = await http.post("/scripted/invoke", json=body)
 
@@ -243,7 +243,7 @@ async def test_the_run_route_rejects_an_envelope(http: httpx.AsyncClient) -> Non
     assert answer.json()["status"]["type"] == "misplaced_field"
 
 
-ODD_BODIES: list[tuple[str, bytes, dict[str, str], int, str]] = [
+INVALID_BODIES: list[tuple[str, bytes, dict[str, str], int, str]] = [
     ("not an object", b"[1]", {}, 400, "invalid_body"),
     ("a wrong type in the form", b'{"inputs": 5}', {}, 400, "invalid_body"),
     ("not json", b"{", {}, 400, "invalid_json"),
@@ -271,7 +271,7 @@ ODD_BODIES: list[tuple[str, bytes, dict[str, str], int, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("body", "headers", "status", "code"), [odd[1:] for odd in ODD_BODIES], ids=[odd[0] for odd in ODD_BODIES]
+    ("body", "headers", "status", "code"), [odd[1:] for odd in INVALID_BODIES], ids=[odd[0] for odd in INVALID_BODIES]
 )
 async def test_an_invalid_body_gets_its_status_and_a_one_line_message(
     http: httpx.AsyncClient, body: bytes, headers: dict[str, str], status: int, code: str

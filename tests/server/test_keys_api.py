@@ -21,8 +21,8 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 @pytest.fixture
 async def backend() -> AsyncIterator[KeyedServer]:
-    async with keyed_server() as made:
-        yield made
+    async with keyed_server() as keyed:
+        yield keyed
 
 
 def without_times(row: dict[str, Any]) -> dict[str, Any]:
@@ -207,13 +207,13 @@ async def log_in(backend: KeyedServer, secret: str) -> Any:
     return await backend.http.post("/api/session", json={"key": secret})
 
 
-def secret_of(header: dict[str, str]) -> str:
+def bearer_secret(header: dict[str, str]) -> str:
     return header["authorization"].removeprefix("Bearer ")
 
 
 async def test_login_sets_a_session_cookie_and_logout_ends_the_session(backend: KeyedServer) -> None:
     key, header = await backend.create_key("read", "invoke", project="team-a")
-    answer = await log_in(backend, secret_of(header))
+    answer = await log_in(backend, bearer_secret(header))
     set_cookie = answer.headers["set-cookie"]
 
     assert (answer.status_code, answer.content) == (204, b"")
@@ -242,7 +242,7 @@ async def test_login_sets_a_session_cookie_and_logout_ends_the_session(backend: 
 async def test_the_session_cookie_of_a_public_server_is_secure_and_host_prefixed() -> None:
     async with keyed_server(host="0.0.0.0") as backend:
         _, header = await backend.create_key("read")
-        answer = await log_in(backend, secret_of(header))
+        answer = await log_in(backend, bearer_secret(header))
 
         cookie = answer.headers["set-cookie"].partition(";")[0]
         assert re.fullmatch(
@@ -275,11 +275,18 @@ async def test_a_failed_login_does_not_reveal_the_reason(backend: KeyedServer) -
     await backend.database.write(kept.revoke_key, "default", revoked.id, at=datetime.now(UTC))
     backend.server.authenticator.invalidate(revoked.id)
     _, of_expired = await backend.create_key("read", expires_at=datetime.now(UTC) - timedelta(hours=1))
-    wrong = secret_of(header)[:-4] + "0000"
+    wrong = bearer_secret(header)[:-4] + "0000"
 
     answers = [
         await log_in(backend, secret)
-        for secret in ("plv_00000000_" + "0" * 40, wrong, secret_of(of_revoked), secret_of(of_expired), "", "x" * 2000)
+        for secret in (
+            "plv_00000000_" + "0" * 40,
+            wrong,
+            bearer_secret(of_revoked),
+            bearer_secret(of_expired),
+            "",
+            "x" * 2000,
+        )
     ]
 
     assert {(answer.status_code, answer.content) for answer in answers} == {
@@ -291,11 +298,11 @@ async def test_a_failed_login_does_not_reveal_the_reason(backend: KeyedServer) -
 async def test_an_address_is_limited_to_ten_failed_logins_a_minute(backend: KeyedServer) -> None:
     _, header = await backend.create_key("read")
     for _ in range(15):
-        assert (await log_in(backend, secret_of(header))).status_code == 204
+        assert (await log_in(backend, bearer_secret(header))).status_code == 204
     failed = await asyncio.gather(*(log_in(backend, "plv_wrong") for _ in range(12)))
 
     assert sorted(answer.status_code for answer in failed) == [401] * 10 + [429] * 2
-    refused = await log_in(backend, secret_of(header))
+    refused = await log_in(backend, bearer_secret(header))
     assert refused.status_code == 429
     assert refused.json()["error"]["code"] == "rate_limited"
     assert 1 <= int(refused.headers["retry-after"]) <= 60

@@ -24,7 +24,9 @@ from palaver.workflows.workflow import Workflow
 
 
 @asynccontextmanager
-async def serving(url: str, *workflows: Workflow, **settings: Any) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
+async def running_server(
+    url: str, *workflows: Workflow, **settings: Any
+) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
     server = Server(Registry(workflows or [scripted]), Settings(**settings), database=open_database(url))
     await server.runtime.start()
     async with httpx.AsyncClient(
@@ -46,8 +48,8 @@ async def closing(database: Database) -> AsyncIterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def nobody_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disable polling: a server that is not notified comes too late."""
+def disable_polling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disable polling: without a notification, a server reacts too late for the test."""
     monkeypatch.setattr(heartbeat, "NOTIFIED_CANCEL_POLL_S", 600)
     monkeypatch.setattr("palaver.engine.background_runs.POLL_INTERVAL_S", 600)
     monkeypatch.setattr("palaver.engine.run_reader.NOTIFIED_POLL_INTERVAL_S", 600)
@@ -57,8 +59,8 @@ def nobody_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_run_can_be_followed_and_cancelled_through_another_server(postgres_url: str) -> None:
     body = {"model": "scripted", "input": '[{"text": "Hel"}, {"sleep": 60}]', "stream": True}
     async with (
-        serving(postgres_url) as (_, here),
-        serving(postgres_url) as (_, there),
+        running_server(postgres_url) as (_, here),
+        running_server(postgres_url) as (_, there),
         asyncio.timeout(20),
         here.stream("POST", "/v1/responses", json=body) as answer,
     ):
@@ -74,8 +76,8 @@ async def test_a_run_can_be_followed_and_cancelled_through_another_server(postgr
 
 async def test_a_queued_run_starts_on_a_server_with_free_background_slots(postgres_url: str) -> None:
     async with (
-        serving(postgres_url, background_runs=0) as (_, here),
-        serving(postgres_url) as (other, _),
+        running_server(postgres_url, background_runs=0) as (_, here),
+        running_server(postgres_url) as (other, _),
         asyncio.timeout(20),
     ):
         made = (await here.post("/v1/responses", json={"model": "scripted", "input": "hi", "background": True})).json()
@@ -96,7 +98,7 @@ async def test_a_key_created_or_revoked_elsewhere_takes_effect_at_once(postgres_
             while (await http.get("/api/workflows", headers={"x-api-key": secret})).status_code != status:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
-    async with serving(postgres_url) as (_, http), closing(database):
+    async with running_server(postgres_url) as (_, http), closing(database):
         before = (await http.get("/api/workflows")).status_code
         await database.write(api_keys.insert_key, key)
         async with asyncio.timeout(10):
@@ -111,7 +113,7 @@ async def test_a_key_created_or_revoked_elsewhere_takes_effect_at_once(postgres_
 
 async def test_missed_notifications_invalidate_the_cached_keys(postgres_url: str) -> None:
     key, secret = api_keys.new_api_key(project="default", name="one", scopes=ALL_SCOPES, now=datetime.now(UTC))
-    async with serving(postgres_url) as (server, http):
+    async with running_server(postgres_url) as (server, http):
         await server.runtime.database.write(api_keys.insert_key, key)
         headers = {"x-api-key": secret}
         assert (await http.get("/api/workflows", headers=headers)).status_code == 200
@@ -127,7 +129,7 @@ async def test_failing_to_notify_followers_does_not_end_the_stream(
     async def fail(*_: object) -> None:
         raise Overloaded("gone")
 
-    async with serving(postgres_url) as (server, http):
+    async with running_server(postgres_url) as (server, http):
         monkeypatch.setattr(server.runtime.run_reader, "announce_growth", fail)
         body = {"messages": [], "flags": {"stream": True}, "inputs": {"script": [{"text": "a"}, {"sleep": 0.2}]}}
         async with http.stream("POST", "/scripted/invoke", json=body) as answer:

@@ -28,19 +28,19 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
         yield opened
 
 
-def asked(text: str = "Why?", **more: Any) -> dict[str, Any]:
+def request_body(text: str = "Why?", **more: Any) -> dict[str, Any]:
     """A body that both protocols of the family understand."""
     return {"input": text, "messages": [{"role": "user", "content": text}], **more}
 
 
-def said(answer: httpx.Response) -> str:
+def answer_text(answer: httpx.Response) -> str:
     body = answer.json()
     if "choices" in body:
         return body["choices"][0]["message"]["content"]
     return "".join(part["text"] for item in body["output"] for part in item.get("content", ()))
 
 
-def kinds(body: str) -> list[str]:
+def event_types(body: str) -> list[str]:
     lines = [line.removeprefix("data: ") for line in body.splitlines() if line.startswith("data: ")]
     assert lines.pop() == "[DONE]"
     return [msgspec.json.decode(line)["type"] for line in lines]
@@ -49,25 +49,25 @@ def kinds(body: str) -> list[str]:
 @pytest.mark.parametrize("path", CALLS)
 async def test_a_workflow_answers_under_its_name_and_at_the_root(http: httpx.AsyncClient, path: str) -> None:
     for url, body in (
-        (f"/tutor{path}", asked()),
-        (f"/tutor{path}/", asked(model="anything")),
-        (path, asked()),
-        (path, asked(model="tutor")),
+        (f"/tutor{path}", request_body()),
+        (f"/tutor{path}/", request_body(model="anything")),
+        (path, request_body()),
+        (path, request_body(model="tutor")),
     ):
         answer = await http.post(url, json=body)
-        assert (answer.status_code, said(answer)) == (200, "Why? about maths.")
+        assert (answer.status_code, answer_text(answer)) == (200, "Why? about maths.")
 
 
 @pytest.mark.parametrize("path", CALLS)
 async def test_the_model_selects_the_workflow_at_the_root(http: httpx.AsyncClient, path: str) -> None:
-    answer = await http.post(path, json=asked("[]", model="scripted"))
+    answer = await http.post(path, json=request_body("[]", model="scripted"))
 
-    assert (answer.status_code, said(answer)) == (200, "")
+    assert (answer.status_code, answer_text(answer)) == (200, "")
 
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions"])
 async def test_an_unknown_model_is_not_found(http: httpx.AsyncClient, path: str) -> None:
-    answer = await http.post(path, json=asked(model="gpt-9"))
+    answer = await http.post(path, json=request_body(model="gpt-9"))
 
     assert answer.status_code == 404
     assert answer.json()["error"] == {
@@ -81,25 +81,25 @@ async def test_an_unknown_model_is_not_found(http: httpx.AsyncClient, path: str)
 async def test_without_a_default_the_root_needs_a_model() -> None:
     async with client(tutor, scripted) as http:
         for path in CALLS:
-            assert (await http.post(path, json=asked())).status_code == 404
-            assert (await http.post(path, json=asked(model="tutor"))).status_code == 200
+            assert (await http.post(path, json=request_body())).status_code == 404
+            assert (await http.post(path, json=request_body(model="tutor"))).status_code == 200
 
 
 @pytest.mark.parametrize("path", CALLS)
 async def test_custom_inputs_become_the_inputs_of_the_workflow(http: httpx.AsyncClient, path: str) -> None:
-    answer = await http.post(f"/tutor{path}", json=asked(custom_inputs={"subject": "art", "theirs": 1}))
-    wrong = await http.post(f"/tutor{path}", json=asked(custom_inputs={"subject": 5}))
+    answer = await http.post(f"/tutor{path}", json=request_body(custom_inputs={"subject": "art", "theirs": 1}))
+    wrong = await http.post(f"/tutor{path}", json=request_body(custom_inputs={"subject": 5}))
 
-    assert said(answer) == "Why? about art."
+    assert answer_text(answer) == "Why? about art."
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid_input")
     assert wrong.json()["error"]["param"] == "custom_inputs.subject"
 
 
 @pytest.mark.parametrize("path", CALLS)
 async def test_a_workflow_that_is_not_a_chat_answers_with_its_value_as_text(http: httpx.AsyncClient, path: str) -> None:
-    answer = await http.post(f"/echo{path}", json=asked(custom_inputs={"a": [1]}))
+    answer = await http.post(f"/echo{path}", json=request_body(custom_inputs={"a": [1]}))
 
-    assert (answer.status_code, said(answer)) == (200, '{"a":[1]}')
+    assert (answer.status_code, answer_text(answer)) == (200, '{"a":[1]}')
 
 
 @pytest.mark.parametrize("path", CALLS)
@@ -107,7 +107,7 @@ async def test_invalid_methods_media_types_and_bodies_get_openai_errors(http: ht
     got = await http.get(f"/tutor{path}")
     text = await http.post(f"/tutor{path}", content="x", headers={"content-type": "text/plain"})
     broken = await http.post(f"/tutor{path}", content="{", headers={"content-type": "application/json"})
-    unknown = await http.post(f"/nobody{path}", json=asked())
+    unknown = await http.post(f"/nobody{path}", json=request_body())
 
     assert (got.status_code, got.headers["allow"]) == (405, "POST")
     assert [answer.json()["error"]["code"] for answer in (got, text, broken, unknown)] == [
@@ -124,14 +124,14 @@ async def test_a_run_that_fails_at_once_is_an_error_status_or_a_failed_stream(
 ) -> None:
     script = {"script": [{"fail": {"code": "model_down", "message": "The model is down.", "status": 502}}]}
 
-    plain = await http.post(f"/scripted{path}", json=asked(custom_inputs=script))
-    stream = await http.post(f"/scripted{path}", json=asked(custom_inputs=script, stream=True))
+    plain = await http.post(f"/scripted{path}", json=request_body(custom_inputs=script))
+    stream = await http.post(f"/scripted{path}", json=request_body(custom_inputs=script, stream=True))
 
     assert (plain.status_code, plain.json()["error"]["code"]) == (502, "model_down")
     assert plain.headers["x-should-retry"] == "false"
     assert stream.status_code == 200
-    assert "error" in kinds(stream.text)
-    assert kinds(stream.text)[-1] == "response.failed"
+    assert "error" in event_types(stream.text)
+    assert event_types(stream.text)[-1] == "response.failed"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ async def test_a_wrong_method_on_a_storage_route_is_405_with_an_allow_header(
 
 
 async def test_a_stored_response_is_served_below_its_workflow_and_at_the_root(http: httpx.AsyncClient) -> None:
-    made = await http.post("/tutor/v1/responses", json=asked())
+    made = await http.post("/tutor/v1/responses", json=request_body())
     name = made.json()["id"]
 
     for path in (f"/v1/responses/{name}", f"/responses/{name}", f"/tutor/responses/{name}/"):
@@ -183,7 +183,7 @@ async def test_a_stored_response_is_served_below_its_workflow_and_at_the_root(ht
         assert (await http.head(path)).content == b""
     assert (await http.get(f"/scripted/v1/responses/{name}")).status_code == 404
     assert (await http.delete(f"/scripted/v1/responses/{name}")).status_code == 404
-    after = asked(previous_response_id=name)
+    after = request_body(previous_response_id=name)
     assert (await http.post("/scripted/v1/responses", json=after)).status_code == 404
     assert (await http.post("/v1/responses", json=after)).status_code == 200
 
@@ -193,7 +193,7 @@ async def test_a_conversation_is_limited_to_the_workflow_it_was_created_below(ht
     limited = (await http.post("/tutor/v1/conversations", json={})).json()["id"]
 
     async def status(workflow: str, conversation: str) -> int:
-        body = asked(conversation=conversation, model=workflow)
+        body = request_body(conversation=conversation, model=workflow)
         return (await http.post("/v1/responses", json=body)).status_code
 
     assert [await status(workflow, shared) for workflow in ("tutor", "scripted")] == [200, 200]
@@ -228,13 +228,13 @@ async def test_agent_info_describes_the_workflow(http: httpx.AsyncClient) -> Non
 # The AI SDK's route
 
 
-def ui(script: list[Any], chat_id: str = "chat-1") -> dict[str, Any]:
+def ui_body(script: list[Any], chat_id: str = "chat-1") -> dict[str, Any]:
     text = msgspec.json.encode(script).decode()
     return {"id": chat_id, "messages": [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": text}]}]}
 
 
 async def test_stopping_a_chat_sends_abort_to_its_reader(http: httpx.AsyncClient) -> None:
-    async with http.stream("POST", "/scripted/api/chat", json=ui([{"text": "Hi"}, {"sleep": 60}])) as stream:
+    async with http.stream("POST", "/scripted/api/chat", json=ui_body([{"text": "Hi"}, {"sleep": 60}])) as stream:
         body = ""
         async for piece in stream.aiter_text():
             body += piece
@@ -242,29 +242,29 @@ async def test_stopping_a_chat_sends_abort_to_its_reader(http: httpx.AsyncClient
                 stopped = await http.post("/scripted/api/chat/chat-1/stop")
                 assert stopped.status_code == 204
 
-    assert kinds(body)[-1] == "abort"
+    assert event_types(body)[-1] == "abort"
     assert (await http.post("/scripted/api/chat/chat-1/stop")).status_code == 204
     assert (await http.get("/scripted/api/chat/chat-1/stream")).status_code == 204
     assert (await http.post("/nobody/api/chat/chat-1/stop")).status_code == 404
 
 
 async def test_the_next_message_interrupts_the_running_answer_of_the_same_chat(http: httpx.AsyncClient) -> None:
-    first = asyncio.create_task(http.post("/scripted/api/chat", json=ui([{"text": "Hi"}, {"sleep": 60}])))
-    other = asyncio.create_task(http.post("/scripted/api/chat", json=ui([{"sleep": 60}], "chat-2")))
-    while not await _runs(http, 2):
+    first = asyncio.create_task(http.post("/scripted/api/chat", json=ui_body([{"text": "Hi"}, {"sleep": 60}])))
+    other = asyncio.create_task(http.post("/scripted/api/chat", json=ui_body([{"sleep": 60}], "chat-2")))
+    while not await _has_active_runs(http, 2):
         pass
 
-    second = await http.post("/scripted/api/chat", json=ui([{"text": "Again"}]))
+    second = await http.post("/scripted/api/chat", json=ui_body([{"text": "Again"}]))
 
-    assert kinds(second.text)[-1] == "finish"
-    assert kinds((await first).text)[-1] == "abort"
+    assert event_types(second.text)[-1] == "finish"
+    assert event_types((await first).text)[-1] == "abort"
     assert not other.done()
     assert (await http.post("/scripted/api/chat/chat-2/stop")).status_code == 204
     await other
 
 
-async def _runs(http: httpx.AsyncClient, number: int) -> bool:
-    return f"palaver_runs_alive {number}.0" in (await http.get("/metrics")).text
+async def _has_active_runs(http: httpx.AsyncClient, count: int) -> bool:
+    return f"palaver_runs_alive {count}.0" in (await http.get("/metrics")).text
 
 
 async def test_errors_of_the_chat_route_are_plain_text(http: httpx.AsyncClient) -> None:

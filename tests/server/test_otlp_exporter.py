@@ -37,9 +37,9 @@ from tests.server.keyed_server import keyed_server
 from tests.server.traced_server import chat_span, send_spans
 from tests.server_process import WORKFLOWS, server_process
 
-FAST = ExportTiming(batch_delay_s=0.0, first_retry_s=0.01, max_retry_s=0.02, give_up_s=20, close_timeout_s=10)
+FAST_TIMING = ExportTiming(batch_delay_s=0.0, first_retry_s=0.01, max_retry_s=0.02, give_up_s=20, close_timeout_s=10)
 Answer = tuple[int, dict[str, str], bytes]
-GOOD: Answer = (200, {}, b"")
+ACCEPTED: Answer = (200, {}, b"")
 
 
 class Receiver:
@@ -57,7 +57,7 @@ class Receiver:
                 name, _, value = line.decode().partition(":")
                 headers[name.lower()] = value.strip()
             body = await reader.readexactly(int(headers["content-length"]))
-            status, more, answer = self.answers.pop(0) if self.answers else GOOD
+            status, more, answer = self.answers.pop(0) if self.answers else ACCEPTED
             self.requests.append((headers, gzip.decompress(body)))
             head = "".join(f"{name}: {value}\r\n" for name, value in more.items())
             writer.write(f"HTTP/1.1 {status} X\r\ncontent-length: {len(answer)}\r\n{head}\r\n".encode() + answer)
@@ -77,7 +77,7 @@ class Receiver:
 
 
 @asynccontextmanager
-async def receiving(*answers: Answer) -> AsyncIterator[Receiver]:
+async def running_receiver(*answers: Answer) -> AsyncIterator[Receiver]:
     receiver = Receiver(*answers)
     server = await asyncio.start_server(receiver.handle, "127.0.0.1", 0)
     receiver.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/traces"
@@ -87,9 +87,9 @@ async def receiving(*answers: Answer) -> AsyncIterator[Receiver]:
         server.close()
 
 
-async def until(is_so: Callable[[], bool], seconds: float = 20) -> None:
+async def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
     async with asyncio.timeout(seconds):
-        while not is_so():  # noqa: ASYNC110 -- no event to wait for
+        while not condition():  # noqa: ASYNC110 -- no event to wait for
             await asyncio.sleep(0.01)
 
 
@@ -98,8 +98,8 @@ def span(name: str = "a", **fields: Any) -> Span:
     return Span(**(defaults | fields))
 
 
-def unchanged(given: Span) -> Span:
-    return given
+def no_redaction(original: Span) -> Span:
+    return original
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
@@ -107,10 +107,10 @@ async def test_temporary_errors_are_retried_until_the_spans_are_accepted(
     status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "palaver.traces")
-    async with receiving((status, {"retry-after": "0"}, b"no"), (status, {}, b"")) as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, timing=FAST)
+    async with running_receiver((status, {"retry-after": "0"}, b"no"), (status, {}, b"")) as receiver:
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=no_redaction, timing=FAST_TIMING)
         sender.put([span("a"), span("b")])
-        await until(lambda: sender.sent == 2)
+        await wait_until(lambda: sender.sent == 2)
         await sender.close()
 
     assert (receiver.names, sender.dropped) == (["a", "b"] * 3, 0)
@@ -124,12 +124,12 @@ async def test_temporary_errors_are_retried_until_the_spans_are_accepted(
 async def test_the_exporter_waits_for_the_retry_after_delay(seconds: str) -> None:
     soon = datetime.now(UTC) + timedelta(seconds=2)
     retry_after = seconds if seconds != "date" else format_datetime(soon, usegmt=True)
-    async with receiving((503, {"retry-after": retry_after}, b"")) as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, timing=FAST)
+    async with running_receiver((503, {"retry-after": retry_after}, b"")) as receiver:
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=no_redaction, timing=FAST_TIMING)
         loop = asyncio.get_running_loop()
         started = loop.time()
         sender.put([span()])
-        await until(lambda: sender.sent == 1)
+        await wait_until(lambda: sender.sent == 1)
         took = loop.time() - started
         await sender.close()
 
@@ -138,12 +138,12 @@ async def test_the_exporter_waits_for_the_retry_after_delay(seconds: str) -> Non
 
 @pytest.mark.parametrize("status", [301, 400, 401, 404, 413, 500])
 async def test_spans_are_dropped_and_counted_after_a_permanent_error(status: int) -> None:
-    async with receiving((status, {"location": "http://127.0.0.1:1/"}, b"")) as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, timing=FAST)
+    async with running_receiver((status, {"location": "http://127.0.0.1:1/"}, b"")) as receiver:
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=no_redaction, timing=FAST_TIMING)
         sender.put([span("a")])
-        await until(lambda: sender.dropped == 1)
+        await wait_until(lambda: sender.dropped == 1)
         sender.put([span("b")])
-        await until(lambda: sender.sent == 1)
+        await wait_until(lambda: sender.sent == 1)
         await sender.close()
 
     assert receiver.names == ["a", "b"]
@@ -158,11 +158,11 @@ async def test_partially_rejected_spans_are_counted_as_dropped(form: Any) -> Non
         "json": b'{"partialSuccess": {"rejectedSpans": "1"}}',
     }
     answers: list[Answer] = [(200, {}, bodies[form]), (200, {}, b"\xff{"), (200, {"content-encoding": "br"}, b"x")]
-    async with receiving(*answers) as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url, wire_format=form), redact=unchanged, timing=FAST)
+    async with running_receiver(*answers) as receiver:
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url, wire_format=form), redact=no_redaction, timing=FAST_TIMING)
         for number in range(1, 4):
             sender.put([span("a"), span("b")])
-            await until(lambda number=number: sender.sent + sender.dropped == 2 * number)
+            await wait_until(lambda number=number: sender.sent + sender.dropped == 2 * number)
         await sender.close()
 
     assert (sender.sent, sender.dropped) == (5, 1)
@@ -174,7 +174,7 @@ async def test_partially_rejected_spans_are_counted_as_dropped(form: Any) -> Non
 async def test_at_most_max_pending_bytes_wait_for_an_unreachable_endpoint() -> None:
     timing = ExportTiming(batch_delay_s=0.0, first_retry_s=0.01, max_retry_s=0.02, give_up_s=60, close_timeout_s=0.05)
     sender = OtlpExporter(
-        OtlpEndpoint(url="http://127.0.0.1:1/v1/traces"), redact=unchanged, timing=timing, max_pending_bytes=4_000
+        OtlpEndpoint(url="http://127.0.0.1:1/v1/traces"), redact=no_redaction, timing=timing, max_pending_bytes=4_000
     )
     for _ in range(50):
         sender.put([span(attributes={"text": "x" * 500})])
@@ -189,20 +189,20 @@ async def test_at_most_max_pending_bytes_wait_for_an_unreachable_endpoint() -> N
 
 async def test_spans_are_dropped_when_retries_exceed_the_time_limit() -> None:
     timing = ExportTiming(batch_delay_s=0.0, first_retry_s=0.01, max_retry_s=0.02, give_up_s=0.1, close_timeout_s=1)
-    async with receiving(*[(503, {}, b"")] * 1000) as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, timing=timing)
+    async with running_receiver(*[(503, {}, b"")] * 1000) as receiver:
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=no_redaction, timing=timing)
         sender.put([span()])
-        await until(lambda: sender.dropped == 1)
+        await wait_until(lambda: sender.dropped == 1)
         await sender.close()
 
     assert len(receiver.requests) > 1
 
 
 async def test_closing_the_exporter_sends_the_pending_spans() -> None:
-    async with receiving() as receiver:
+    async with running_receiver() as receiver:
         sender = OtlpExporter(
             OtlpEndpoint(url=receiver.url),
-            redact=unchanged,
+            redact=no_redaction,
             timing=ExportTiming(batch_delay_s=3600, close_timeout_s=20),
         )
         sender.put([span("a")])
@@ -216,31 +216,33 @@ async def test_closing_the_exporter_sends_the_pending_spans() -> None:
 async def test_a_span_that_cannot_be_redacted_or_encoded_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "palaver.traces")
 
-    def redact(given: Span) -> Span:
-        if given.name == "secret":
+    def redact(original: Span) -> Span:
+        if original.name == "secret":
             raise ValueError("no")
-        return given
+        return original
 
-    async with receiving() as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=redact, timing=FAST)
+    async with running_receiver() as receiver:
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=redact, timing=FAST_TIMING)
         sender.put([span("secret"), span("a")])
-        await until(lambda: sender.sent == 1)
+        await wait_until(lambda: sender.sent == 1)
         sender.put([span("odd", trace_id="no hex")])
-        await until(lambda: sender.dropped == 2)
+        await wait_until(lambda: sender.dropped == 2)
         sender.put([span("b")])
-        await until(lambda: sender.sent == 2)
+        await wait_until(lambda: sender.sent == 2)
         await sender.close()
 
     assert receiver.names == ["a", "b"]
 
 
 async def test_spans_are_sent_in_requests_of_at_most_a_hundred() -> None:
-    async with receiving() as receiver:
+    async with running_receiver() as receiver:
         sender = OtlpExporter(
-            OtlpEndpoint(url=receiver.url), redact=unchanged, timing=ExportTiming(batch_delay_s=0.2, close_timeout_s=20)
+            OtlpEndpoint(url=receiver.url),
+            redact=no_redaction,
+            timing=ExportTiming(batch_delay_s=0.2, close_timeout_s=20),
         )
         sender.put([span(str(number)) for number in range(250)])
-        await until(lambda: sender.sent == 250)
+        await wait_until(lambda: sender.sent == 250)
         await sender.close()
 
     assert len(receiver.requests) == 3
@@ -249,7 +251,7 @@ async def test_spans_are_sent_in_requests_of_at_most_a_hundred() -> None:
 
 def test_an_exporter_without_an_endpoint_does_nothing() -> None:
     stored: list[Any] = []
-    sender = OtlpExporter(configured_endpoint(Settings()), redact=unchanged)
+    sender = OtlpExporter(configured_endpoint(Settings()), redact=no_redaction)
 
     assert combine_sinks(stored.append, sender) == stored.append
     sender.put([span()])
@@ -321,25 +323,25 @@ async def test_a_receiving_server_stores_equal_records_of_our_runs(protocol: Any
             (await backend.http.post("/scripted/invoke", json=failed)).raise_for_status()
             await send_spans(backend.http, chat_span("foreign", "Hi", "Ho"))
             await backend.server.runtime.telemetry.flush()
-            await until(lambda: backend.server.runtime.telemetry.exporter.sent >= 2)
+            await wait_until(lambda: backend.server.runtime.telemetry.exporter.sent >= 2)
             metrics = (await backend.http.get("/metrics")).text
             ours, theirs = await records(backend.http), await records(there)
 
     # Received spans are not forwarded; the other server ignores run ids; protobuf has no field for some values.
     ours = [record | {"run_id": None} for record in ours if record["name"] != "foreign"]
     lost = {"redactions", "notes"} if protocol == "http/protobuf" else set[str]()
-    assert [without(record, lost) for record in theirs] == [without(record, lost) for record in ours]
+    assert [without_fields(record, lost) for record in theirs] == [without_fields(record, lost) for record in ours]
     assert len(ours) >= 2
     assert secret not in str(theirs)
     assert re.search(r"^palaver_spans_sent_total [2-9]", metrics, re.MULTILINE), metrics
     assert "palaver_spans_unsent_total 0.0" in metrics
 
 
-def without(record: dict[str, Any], names: set[str]) -> dict[str, Any]:
+def without_fields(record: dict[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name not in names}
 
 
-def sent(http: httpx.Client) -> int:
+def sent_span_count(http: httpx.Client) -> int:
     match = re.search(r"^palaver_spans_sent_total (\d+)", http.get("/metrics").text, re.MULTILINE)
     return int(match[1]) if match else 0
 
@@ -355,10 +357,10 @@ def test_a_server_that_exports_to_itself_stores_each_span_once(tmp_path: Path) -
     ):
         http.post("/echo/invoke", json={"messages": [{"role": "user", "content": "Hi"}]}).raise_for_status()
         deadline = time.monotonic() + 30
-        while not sent(http) and time.monotonic() < deadline:
+        while not sent_span_count(http) and time.monotonic() < deadline:
             time.sleep(0.05)
-        first = sent(http)
+        first = sent_span_count(http)
         time.sleep(1.5)  # Longer than the batch delay: no further span may follow.
         lines = http.get("/api/traces/export").text.splitlines()
 
-        assert first == sent(http) == len(lines) == 1
+        assert first == sent_span_count(http) == len(lines) == 1

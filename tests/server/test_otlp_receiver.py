@@ -28,16 +28,16 @@ SPAN: dict[str, Any] = {
 }
 
 
-def in_json(*spans: Any) -> bytes:
+def encode_json(*spans: Any) -> bytes:
     return msgspec.json.encode({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
 
 
 async def post(http: httpx.AsyncClient, body: bytes, kind: str = JSON, **headers: str) -> httpx.Response:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await http.post("/v1/traces", content=body, headers={"content-type": kind} | named)
+    extra_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await http.post("/v1/traces", content=body, headers={"content-type": kind} | extra_headers)
 
 
-def told(answer: httpx.Response) -> tuple[int, str, bytes]:
+def response_parts(answer: httpx.Response) -> tuple[int, str, bytes]:
     return answer.status_code, answer.headers["content-type"], answer.content
 
 
@@ -46,7 +46,7 @@ async def test_spans_are_listed_as_soon_as_the_answer_is_200() -> None:
         answer = await send_spans(backend.http, chat_span("a", "Hi", "Hello."))
         listed = (await backend.http.get("/api/traces")).json()["data"]
 
-        assert told(answer) == (200, PROTOBUF, b"")
+        assert response_parts(answer) == (200, PROTOBUF, b"")
         assert [(row["name"], row["kind"], row["in"]["text"], row["out"]["text"]) for row in listed] == [
             ("a", "llm", "Hi", "Hello.")
         ]
@@ -54,17 +54,17 @@ async def test_spans_are_listed_as_soon_as_the_answer_is_200() -> None:
 
 async def test_the_json_encoding_is_accepted_and_answered_in_json() -> None:
     async with traced_server() as backend:
-        answer = await post(backend.http, in_json(SPAN), "application/json; charset=utf-8")
+        answer = await post(backend.http, encode_json(SPAN), "application/json; charset=utf-8")
         found = await backend.http.get(f"/api/spans/{SPAN['traceId']}/{SPAN['spanId']}")
 
-        assert told(answer) == (200, JSON, b"{}")
+        assert response_parts(answer) == (200, JSON, b"{}")
         assert (found.json()["kind"], found.json()["duration_ms"]) == ("llm", 5.0)
 
 
 @pytest.mark.parametrize("kind", [PROTOBUF, JSON])
 async def test_a_gzip_body_is_decompressed(kind: str) -> None:
     async with traced_server() as backend:
-        body = request(span("a")) if kind == PROTOBUF else in_json(SPAN)
+        body = request(span("a")) if kind == PROTOBUF else encode_json(SPAN)
         answer = await post(backend.http, gzip.compress(body), kind, content_encoding="gzip")
 
         assert answer.status_code == 200
@@ -76,7 +76,9 @@ async def test_an_invalid_span_is_reported_and_the_others_are_stored(kind: str) 
     async with traced_server() as backend:
         bad = span("bad")
         bad.span_id = b"abcd"
-        body = request(span("a"), bad, span("b")) if kind == PROTOBUF else in_json(SPAN, SPAN | {"spanId": "61626364"})
+        body = (
+            request(span("a"), bad, span("b")) if kind == PROTOBUF else encode_json(SPAN, SPAN | {"spanId": "61626364"})
+        )
         answer = await post(backend.http, body, kind)
         stored = (await backend.http.post("/api/spans/query", json={})).json()["data"]
 
@@ -93,7 +95,7 @@ async def test_an_invalid_span_is_reported_and_the_others_are_stored(kind: str) 
 
 async def test_a_request_with_only_invalid_spans_is_200_with_a_partial_success() -> None:
     async with traced_server() as backend:
-        answer = await post(backend.http, in_json(SPAN | {"traceId": "00"}))
+        answer = await post(backend.http, encode_json(SPAN | {"traceId": "00"}))
 
         assert answer.status_code == 200
         assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
@@ -211,7 +213,7 @@ async def test_a_temporary_storage_error_is_503_with_retry_after(
             raise error
 
         monkeypatch.setattr(backend.server.runtime.telemetry.writer, "_add_rows", failing)
-        answer = await post(backend.http, in_json(SPAN))
+        answer = await post(backend.http, encode_json(SPAN))
 
         assert (answer.status_code, answer.headers["retry-after"], answer.json()["code"]) == (503, "1", 14)
 
@@ -233,7 +235,7 @@ async def test_an_internal_storage_error_is_reported_as_rejected_spans(monkeypat
             raise ValueError("odd")
 
         monkeypatch.setattr(backend.server.runtime.telemetry.writer, "_add_rows", failing)
-        answer = await post(backend.http, in_json(SPAN))
+        answer = await post(backend.http, encode_json(SPAN))
 
         assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
 
@@ -247,7 +249,7 @@ async def test_an_internal_error_is_500_in_the_senders_encoding_without_details(
             raise ValueError("secret")
 
         monkeypatch.setattr(backend.server.runtime.telemetry.writer, "check_capacity", broken)
-        answer = await post(backend.http, in_json(SPAN))
+        answer = await post(backend.http, encode_json(SPAN))
 
         assert (answer.status_code, answer.json()["code"]) == (500, 13)
         assert "secret" not in answer.text

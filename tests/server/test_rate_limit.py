@@ -9,8 +9,8 @@ from palaver.server.auth import LOOPBACK_CALLER, Caller
 from palaver.server.rate_limit import ConcurrencyLimit, RateLimits, SlidingWindow
 from palaver.server.settings import Settings
 
-ONE = Caller("default", frozenset({"invoke"}), "aaaaaaaa", "key")
-TWO = Caller("default", frozenset({"invoke"}), "bbbbbbbb", "key")
+FIRST_CALLER = Caller("default", frozenset({"invoke"}), "aaaaaaaa", "key")
+SECOND_CALLER = Caller("default", frozenset({"invoke"}), "bbbbbbbb", "key")
 
 
 class Clock:
@@ -56,21 +56,21 @@ def test_uncounted_requests_do_not_count_towards_the_limit(steps: list[tuple[boo
 def test_each_key_has_its_own_rate_limit() -> None:
     clock = Clock()
     rates = RateLimits(Settings(rate_per_minute=2), monotonic=clock)
-    rates.count_request(ONE)
+    rates.count_request(FIRST_CALLER)
     clock.seconds += 20
-    rates.count_request(ONE)
-    rates.count_request(TWO)
+    rates.count_request(FIRST_CALLER)
+    rates.count_request(SECOND_CALLER)
 
     with pytest.raises(RateLimited) as raised:
-        rates.count_request(ONE)
+        rates.count_request(FIRST_CALLER)
 
     assert raised.value.message == "This key may send 2 requests a minute: try again in 40 seconds."
     assert raised.value.retry_after == 40
     clock.seconds += 39.5
     with pytest.raises(RateLimited, match=r"try again in 1 second\.$"):
-        rates.count_request(ONE)
+        rates.count_request(FIRST_CALLER)
     clock.seconds += 0.5
-    rates.count_request(ONE)
+    rates.count_request(FIRST_CALLER)
 
 
 def test_callers_without_a_key_or_a_limit_are_not_limited() -> None:
@@ -79,11 +79,11 @@ def test_callers_without_a_key_or_a_limit_are_not_limited() -> None:
     for _ in range(3):
         rates.count_request(LOOPBACK_CALLER)
         rates.runs.acquire(LOOPBACK_CALLER)
-        unlimited.count_request(ONE)
-        unlimited.streams.acquire(ONE)
+        unlimited.count_request(FIRST_CALLER)
+        unlimited.streams.acquire(FIRST_CALLER)
     for _ in range(3):
         rates.runs.release(LOOPBACK_CALLER)
-        unlimited.streams.release(ONE)
+        unlimited.streams.release(FIRST_CALLER)
 
 
 def test_a_sliding_window_remembers_at_most_max_names() -> None:
@@ -95,14 +95,14 @@ def test_a_sliding_window_remembers_at_most_max_names() -> None:
 
 def test_concurrent_runs_count_until_they_end() -> None:
     runs = ConcurrencyLimit("runs", 2)
-    runs.acquire(ONE)
-    with runs.slot(ONE):
-        runs.acquire(TWO)
+    runs.acquire(FIRST_CALLER)
+    with runs.slot(FIRST_CALLER):
+        runs.acquire(SECOND_CALLER)
         with pytest.raises(RateLimited) as raised:
-            runs.acquire(ONE)
-        with pytest.raises(RateLimited), runs.slot(ONE):
+            runs.acquire(FIRST_CALLER)
+        with pytest.raises(RateLimited), runs.slot(FIRST_CALLER):
             pass
-    runs.acquire(ONE)
+    runs.acquire(FIRST_CALLER)
 
     assert raised.value.message == "This key may have 2 runs at once: wait for one of them to end."
     assert raised.value.retry_after == 1

@@ -36,7 +36,7 @@ def plain(patient: dict[str, str], note: str = "") -> dict[str, str]:
 
 
 @asynccontextmanager
-async def serving(
+async def running_server(
     database: Database, *workflows: Workflow, **settings: Any
 ) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
     server = Server(Registry(workflows or (private, plain)), Settings(**settings), database=database)
@@ -45,7 +45,7 @@ async def serving(
     await server.close()
 
 
-async def spans_of(server: Server, http: httpx.AsyncClient) -> list[dict[str, Any]]:
+async def read_spans(server: Server, http: httpx.AsyncClient) -> list[dict[str, Any]]:
     """Return all stored spans in full."""
     await server.runtime.telemetry.flush()
     rows = (await http.post("/api/spans/query", json={})).json()["data"]
@@ -55,13 +55,13 @@ async def spans_of(server: Server, http: httpx.AsyncClient) -> list[dict[str, An
 
 async def test_server_rules_apply_to_received_spans_and_to_runs(database: Database) -> None:
     rules = ({"path": "inputs.patient.name"}, {"detector": ["email"]})
-    async with serving(database, redact=rules) as (server, http):
+    async with running_server(database, redact=rules) as (server, http):
         body = {"inputs": {"patient": {"name": "Ada Lovelace", "ward": "B"}, "note": "to ada@example.org"}}
         response = await http.post("/plain/invoke", json=body)
         sent = await send_spans(
             http, span("a", input__value='{"patient": {"name": "Ada Lovelace"}}', to="ada@example.org")
         )
-        spans = await spans_of(server, http)
+        spans = await read_spans(server, http)
         listed = (await http.get("/api/traces")).text
 
     assert response.json() == {"of": "Ada Lovelace", "note": "to ada@example.org"}
@@ -75,13 +75,13 @@ async def test_server_rules_apply_to_received_spans_and_to_runs(database: Databa
 
 
 async def test_rules_of_a_workflow_apply_only_to_its_own_runs(database: Database) -> None:
-    async with serving(database) as (server, http):
+    async with running_server(database) as (server, http):
         messages = [{"role": "user", "content": "My name is Ada-Lovelace"}]
         response = await http.post("/private/invoke", json={"messages": messages})
         (
             await http.post("/plain/invoke", json={"inputs": {"patient": {"name": "Ada"}, "note": "+1 202 555 0143"}})
         ).raise_for_status()
-        spans = await spans_of(server, http)
+        spans = await read_spans(server, http)
 
     assert "Ada-Lovelace +1 202 555 0143" in response.text
     by_workflow = {one["workflow"]: one for one in spans}
@@ -96,7 +96,7 @@ async def test_a_hash_is_equal_in_every_process_and_different_in_every_project(p
     databases = [open_database(postgres_url), open_database(postgres_url)]
     users: list[str] = []
     for number, database in enumerate(databases):
-        async with serving(database, redact=rules) as (server, http):
+        async with running_server(database, redact=rules) as (server, http):
             await send_spans(http, span("a", trace=f"{number}", user__id="ada"))
             await server.runtime.telemetry.writer.flush()
             row = (await http.get(f"/api/traces/{trace_id(f'{number}')}")).json()
@@ -120,11 +120,11 @@ def test_a_hash_rule_masks_until_its_key_is_loaded() -> None:
 
 
 async def test_secrets_are_redacted_without_a_rule(database: Database) -> None:
-    async with serving(database) as (server, http):
+    async with running_server(database) as (server, http):
         await send_spans(
             http, called("a", "my key is sk-proj-abcdefgh12345678", "ok", http__request__header__cookie="x=1")
         )
-        (stored,) = await spans_of(server, http)
+        (stored,) = await read_spans(server, http)
 
     assert "sk-proj" not in str(stored)
     assert stored["attributes"]["http.request.header.cookie"] == MASK
@@ -132,7 +132,7 @@ async def test_secrets_are_redacted_without_a_rule(database: Database) -> None:
 
 # Invalid rules
 
-WRONG: list[tuple[str, str]] = [
+INVALID_SETTINGS: list[tuple[str, str]] = [
     ('[[redact]]\ndetector = "email"\n[[redact]]\npath = "patient.name"', "[[redact]] 2: no record has a field"),
     ('[[redact]]\naction = "mask"', "[[redact]] 1: it needs a path or a detector, and not both."),
     ('[[redact]]\npath = "inputs"\naction = "burn"', "[[redact]] 1: "),
@@ -144,7 +144,7 @@ WRONG: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "expected"), WRONG)
+@pytest.mark.parametrize(("lines", "expected"), INVALID_SETTINGS)
 def test_an_invalid_settings_table_raises_a_one_line_error(tmp_path: Path, lines: str, expected: str) -> None:
     (tmp_path / "palaver.toml").write_text(lines, encoding="utf-8")
 
@@ -187,7 +187,7 @@ def test_an_invalid_rule_of_a_workflow_raises_when_the_server_is_created() -> No
 
 
 async def test_the_settings_route_shows_only_the_number_of_rules(database: Database) -> None:
-    async with serving(database, redact=({"detector": "email"}, {"path": "inputs.secret-name"})) as (_, http):
+    async with running_server(database, redact=({"detector": "email"}, {"path": "inputs.secret-name"})) as (_, http):
         listed = (await http.get("/api/settings")).json()["data"]
 
     shown: Mapping[str, Any] = {row["name"]: row["value"] for row in listed}
@@ -199,7 +199,7 @@ async def test_the_settings_route_shows_only_the_number_of_rules(database: Datab
 
 
 async def test_a_cost_that_is_not_reported_is_computed_from_the_prices(database: Database) -> None:
-    async with serving(database, prices={"gpt-4o": Price(input=2.5, output=10)}) as (server, http):
+    async with running_server(database, prices={"gpt-4o": Price(input=2.5, output=10)}) as (server, http):
         usage: dict[str, Any] = {"gen_ai__usage__input_tokens": 1_000_000, "gen_ai__usage__output_tokens": 100_000}
         unpriced: dict[str, Any] = {**usage, "gen_ai__request__model": "other"}
         await send_spans(
@@ -208,6 +208,6 @@ async def test_a_cost_that_is_not_reported_is_computed_from_the_prices(database:
             called("b", "Hi", "Hello", trace="u", gen_ai__usage__cost=0.5, **usage),
             called("c", "Hi", "Hello", trace="v", **unpriced),
         )
-        costs = {one["name"]: (one["cost"], one["cost_source"]) for one in await spans_of(server, http)}
+        costs = {one["name"]: (one["cost"], one["cost_source"]) for one in await read_spans(server, http)}
 
     assert costs == {"a": (3.5, "computed"), "b": (0.5, "reported"), "c": (None, None)}

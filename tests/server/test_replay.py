@@ -18,7 +18,7 @@ SCRIPT = msgspec.json.encode([{"text": "Hel"}, {"sleep": 60}]).decode()
 
 
 @pytest.fixture(autouse=True)
-def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def _poll_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palaver.server.auth._WATCH_INTERVAL_S", 0.02)
 
 
@@ -28,24 +28,26 @@ async def backend() -> AsyncIterator[KeyedServer]:
         yield backend
 
 
-async def going_on(backend: KeyedServer, header: dict[str, str]) -> str:
+async def start_run(backend: KeyedServer, header: dict[str, str]) -> str:
     """Start a run that produces some text and keeps running; return its id."""
     body = {"model": "scripted", "input": SCRIPT, "background": True}
-    made = (await backend.http.post("/v1/responses", json=body, headers=header)).json()
-    run = made["id"].replace("resp_", "run_")
+    created = (await backend.http.post("/v1/responses", json=body, headers=header)).json()
+    run = created["id"].replace("resp_", "run_")
     async with asyncio.timeout(20):
         while len(await backend.server.runtime.run_reader.read_log("default", run)) < 3:  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.01)
     return run
 
 
-async def turned_away_from(backend: KeyedServer, path: str, header: dict[str, str], key: str, said: str) -> list[Any]:
-    """Return the frames of a reader whose key is revoked as soon as it receives `said`."""
+async def read_until_revoked(
+    backend: KeyedServer, path: str, header: dict[str, str], key: str, trigger: str
+) -> list[Any]:
+    """Return the frames of a reader whose key is revoked as soon as it receives `trigger`."""
     received = ""
     async with asyncio.timeout(20), backend.http.stream("GET", path, headers=header) as answer:
         assert answer.status_code == 200
         async for piece in answer.aiter_text():
-            if said in piece and said not in received:
+            if trigger in piece and trigger not in received:
                 await backend.database.write(kept.revoke_key, "default", key, at=backend.server.authenticator.now())
                 backend.server.authenticator.invalidate(key)
             received += piece
@@ -57,9 +59,9 @@ async def test_an_event_reader_gets_an_error_when_its_key_is_revoked_and_the_run
 ) -> None:
     _, theirs = await backend.create_key()
     key, mine = await backend.create_key()
-    run = await going_on(backend, theirs)
+    run = await start_run(backend, theirs)
 
-    events = await turned_away_from(backend, f"/api/runs/{run}/events", mine, key.id, '"Hel"')
+    events = await read_until_revoked(backend, f"/api/runs/{run}/events", mine, key.id, '"Hel"')
     row = (await backend.http.get(f"/api/runs/{run}", headers=theirs)).json()
     (await backend.http.post(f"/api/runs/{run}/cancel", headers=theirs)).raise_for_status()
 
@@ -75,10 +77,10 @@ async def test_an_event_reader_gets_an_error_when_its_key_is_revoked_and_the_run
 async def test_a_response_reader_gets_an_error_when_its_key_is_revoked(backend: KeyedServer) -> None:
     _, theirs = await backend.create_key()
     key, mine = await backend.create_key()
-    run = await going_on(backend, theirs)
+    run = await start_run(backend, theirs)
     path = f"/v1/responses/{run.replace('run_', 'resp_')}?stream=true"
 
-    frames = await turned_away_from(backend, path, mine, key.id, '"Hel"')
+    frames = await read_until_revoked(backend, path, mine, key.id, '"Hel"')
     (await backend.http.post(f"/api/runs/{run}/cancel", headers=theirs)).raise_for_status()
 
     assert frames[-1]["type"] == "response.failed"
@@ -95,7 +97,7 @@ async def test_a_chat_reader_gets_an_error_when_its_key_is_revoked(backend: Keye
         async for piece in stream.aiter_text():
             if "Hel" in piece:
                 break
-        frames = await turned_away_from(backend, "/scripted/api/chat/chat-1/stream", mine, key.id, '"Hel"')
+        frames = await read_until_revoked(backend, "/scripted/api/chat/chat-1/stream", mine, key.id, '"Hel"')
         (await backend.http.post("/scripted/api/chat/chat-1/stop", headers=theirs)).raise_for_status()
 
     assert [frame["type"] for frame in frames[-4:]] == ["text-end", "error", "finish-step", "finish"]

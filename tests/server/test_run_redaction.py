@@ -15,11 +15,11 @@ from palaver.storage import runs
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.schema import metadata
 from palaver.storage.spans.tables import PARTITIONED_TABLES
-from tests.server.test_redaction import MASK, serving
+from tests.server.test_redaction import MASK, running_server
 
 MAIL = "ada@example.org"
 RULES = ({"detector": "email", "scope": ["runs", "traces"]}, {"path": "inputs.secret", "scope": "runs"})
-ASKED = {"messages": [{"role": "user", "content": f"Mail {MAIL}, please"}]}
+REQUEST_BODY = {"messages": [{"role": "user", "content": f"Mail {MAIL}, please"}]}
 STREAM = {"accept": "text/event-stream"}
 gates: list[asyncio.Event] = []
 
@@ -53,10 +53,10 @@ def plain(to: str, secret: str) -> dict[str, str]:
     return {"to": to, "said": f"the secret is {secret}"}
 
 
-FLOWS = (parrot, slow, own, plain)
+WORKFLOWS = (parrot, slow, own, plain)
 
 
-def everything(db: Connection) -> str:
+def dump_rows(db: Connection) -> str:
     """Return all stored rows as text, except those of the partitioned span tables."""
     tables = [table for table in metadata.sorted_tables if table not in PARTITIONED_TABLES]
     rows = [row for table in tables for row in db.execute(select(table))]
@@ -64,13 +64,13 @@ def everything(db: Connection) -> str:
 
 
 async def test_calls_and_answers_are_stored_redacted_and_returned_unredacted(database: Database) -> None:
-    async with serving(database, *FLOWS, redact=RULES) as (server, http):
+    async with running_server(database, *WORKFLOWS, redact=RULES) as (server, http):
         streamed = await http.post("/parrot/v1/responses", json={"input": f"Mail {MAIL}, please", "stream": True})
-        invoked = await http.post("/parrot/invoke", json={**ASKED, "inputs": {"secret": "the blue door"}})
+        invoked = await http.post("/parrot/invoke", json={**REQUEST_BODY, "inputs": {"secret": "the blue door"}})
         value = await http.post("/plain/invoke", json={"inputs": {"to": MAIL, "secret": "the blue door"}})
         await server.runtime.recorder.flush()
-        stored = await database.read(everything)
-        runs = [(await http.get(f"/api/runs/{row['id']}?include=input,reply")).json() for row in await listed(http)]
+        stored = await database.read(dump_rows)
+        runs = [(await http.get(f"/api/runs/{row['id']}?include=input,reply")).json() for row in await list_runs(http)]
 
     assert f"You said: Mail {MAIL}, please" in streamed.text
     assert f"You said: Mail {MAIL}, please the blue door" in invoked.text
@@ -80,18 +80,18 @@ async def test_calls_and_answers_are_stored_redacted_and_returned_unredacted(dat
     assert runs[0]["in"]["text"] != ""
 
 
-async def listed(http: Any) -> list[dict[str, Any]]:
+async def list_runs(http: Any) -> list[dict[str, Any]]:
     return (await http.get("/api/runs")).json()["data"]
 
 
 async def test_threads_and_conversations_are_stored_redacted(database: Database) -> None:
-    async with serving(database, *FLOWS, redact=RULES) as (server, http):
-        made = (await http.post("/api/threads", json={"workflow": "parrot", **ASKED})).json()
-        turn = await http.post(f"/api/threads/{made['id']}/turns", json=ASKED, headers=STREAM)
+    async with running_server(database, *WORKFLOWS, redact=RULES) as (server, http):
+        made = (await http.post("/api/threads", json={"workflow": "parrot", **REQUEST_BODY})).json()
+        turn = await http.post(f"/api/threads/{made['id']}/turns", json=REQUEST_BODY, headers=STREAM)
         (
             await http.patch(f"/api/threads/{made['id']}", json={"inputs": {"secret": "the blue door"}})
         ).raise_for_status()
-        (await http.post(f"/api/threads/{made['id']}/messages", json=ASKED)).raise_for_status()
+        (await http.post(f"/api/threads/{made['id']}/messages", json=REQUEST_BODY)).raise_for_status()
         conversation = (await http.post("/v1/conversations", json={})).json()["id"]
         body = {"model": "parrot", "input": f"Mail {MAIL}", "conversation": conversation}
         answered = await http.post("/v1/responses", json=body)
@@ -100,7 +100,7 @@ async def test_threads_and_conversations_are_stored_redacted(database: Database)
             await http.post("/api/threads/import", content=imported, headers={"content-type": "application/x-ndjson"})
         ).raise_for_status()
         await server.runtime.recorder.flush()
-        stored = await database.read(everything)
+        stored = await database.read(dump_rows)
         thread = (await http.get(f"/api/threads/{made['id']}/messages")).json()["data"]
 
     assert f"Mail {MAIL}, please" in "".join(deltas(turn.text))
@@ -116,13 +116,13 @@ def deltas(stream: str) -> list[str]:
 
 
 async def test_rules_of_a_workflow_apply_to_its_stored_runs(database: Database) -> None:
-    async with serving(database, *FLOWS) as (server, http):
+    async with running_server(database, *WORKFLOWS) as (server, http):
         made = (await http.post("/api/threads", json={"workflow": "own"})).json()["id"]
         messages = [{"role": "user", "content": "the blue door"}]
         answer = await http.post(f"/api/threads/{made}/turns", json={"messages": messages}, headers=STREAM)
         other = await http.post("/parrot/invoke", json={"messages": [{"role": "user", "content": "the red door"}]})
         await server.runtime.recorder.flush()
-        stored = await database.read(everything)
+        stored = await database.read(dump_rows)
 
     assert "Hello the blue door" in answer.text.replace('"}\n\ndata: {"', "")
     assert "the red door" in other.text
@@ -131,8 +131,8 @@ async def test_rules_of_a_workflow_apply_to_its_stored_runs(database: Database) 
 
 async def test_an_unfinished_item_is_stored_only_after_it_ends(database: Database) -> None:
     gates.append(asyncio.Event())  # Each test has its own event loop.
-    async with serving(database, *FLOWS, redact=RULES) as (server, http):
-        calling = asyncio.create_task(http.post("/slow/invoke", json=ASKED, headers=STREAM))
+    async with running_server(database, *WORKFLOWS, redact=RULES) as (server, http):
+        calling = asyncio.create_task(http.post("/slow/invoke", json=REQUEST_BODY, headers=STREAM))
         while not (active := list(server.engine._active.values())) or "ada@exa" not in str(active[0].log):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         run = active[0]
@@ -151,28 +151,28 @@ async def test_an_unfinished_item_is_stored_only_after_it_ends(database: Databas
 
 
 async def test_a_background_run_is_stored_redacted_after_it_ends(database: Database) -> None:
-    async with serving(database, *FLOWS, redact=RULES) as (server, http):
+    async with running_server(database, *WORKFLOWS, redact=RULES) as (server, http):
         await server.runtime.start()
         body = {"model": "parrot", "input": f"Mail {MAIL}", "background": True, "instructions": f"As {MAIL}"}
         made = (await http.post("/v1/responses", json=body)).json()
         while (await http.get(f"/v1/responses/{made['id']}")).json()["status"] not in ("completed", "failed"):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         stored = (await http.get(f"/v1/responses/{made['id']}")).json()
-        rows = await database.read(everything)
+        rows = await database.read(dump_rows)
 
     assert stored["output"][0]["content"][0]["text"].strip() == f"You said: Mail {MASK}"
     assert MAIL not in rows
 
 
 async def test_a_queued_run_that_is_cancelled_is_stored_redacted(database: Database) -> None:
-    async with serving(database, *FLOWS, redact=RULES) as (server, _):
+    async with running_server(database, *WORKFLOWS, redact=RULES) as (server, _):
         call = Call(workflow="parrot", messages=(Message.user(f"Mail {MAIL}"),), background=True)
         started = await server.runtime.run_queue.enqueue(
             parrot, call, Origin(background=True, stored=True), "run_waits"
         )
-        waiting = await database.read(everything)
+        waiting = await database.read(dump_rows)
         row = await server.runtime.run_reader.cancel("default", started.run_id)
-        stored = await database.read(everything)
+        stored = await database.read(dump_rows)
         await server.runtime.run_reader.cancel("default", started.run_id)
 
     assert row.status == "cancelled"
@@ -181,8 +181,8 @@ async def test_a_queued_run_that_is_cancelled_is_stored_redacted(database: Datab
 
 async def test_only_the_last_runs_can_be_followed_unredacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "_MAX_RECENT_LOGS", 2)
-    async with serving(open_database(MEMORY_URL), *FLOWS, redact=RULES) as (server, http):
-        answers = [await http.post("/parrot/invoke", json=ASKED) for _ in range(3)]
+    async with running_server(open_database(MEMORY_URL), *WORKFLOWS, redact=RULES) as (server, http):
+        answers = [await http.post("/parrot/invoke", json=REQUEST_BODY) for _ in range(3)]
         runs = [answer.headers["x-palaver-run-id"] for answer in answers]
         texts = [str([batch async for batch in server.runtime.run_reader.follow("default", run)]) for run in runs]
         theirs = server.runtime.recorder.recent_events("theirs", runs[-1])
@@ -193,9 +193,9 @@ async def test_only_the_last_runs_can_be_followed_unredacted(monkeypatch: pytest
 
 async def test_without_a_rule_for_runs_the_text_is_stored_unredacted() -> None:
     database = open_database(MEMORY_URL)
-    async with serving(database, *FLOWS, redact=({"detector": "email"},)) as (server, http):
-        (await http.post("/parrot/invoke", json=ASKED)).raise_for_status()
+    async with running_server(database, *WORKFLOWS, redact=({"detector": "email"},)) as (server, http):
+        (await http.post("/parrot/invoke", json=REQUEST_BODY)).raise_for_status()
         await server.runtime.recorder.flush()
-        stored = await database.read(everything)
+        stored = await database.read(dump_rows)
 
     assert f"Mail {MAIL}, please" in stored

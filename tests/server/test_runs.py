@@ -20,14 +20,14 @@ from tests.server.thread_client import (
 )
 
 
-async def asked(http: httpx.AsyncClient, text: str, name: str = "echo", **more: Any) -> str:
+async def create_response(http: httpx.AsyncClient, text: str, name: str = "echo", **more: Any) -> str:
     """Make a Responses call and return its run id."""
     answer = await http.post(f"/{name}/v1/responses", json={"input": text, **more})
     assert answer.status_code == 200, answer.text
     return answer.headers["x-palaver-run-id"]
 
 
-async def found(http: httpx.AsyncClient, **query: Any) -> list[str]:
+async def list_run_ids(http: httpx.AsyncClient, **query: Any) -> list[str]:
     answer = await http.get("/api/runs", params=query)
     assert answer.status_code == 200, answer.text
     return [run["id"] for run in answer.json()["data"]]
@@ -35,7 +35,7 @@ async def found(http: httpx.AsyncClient, **query: Any) -> list[str]:
 
 async def test_a_run_is_shown_without_input_and_reply_unless_included() -> None:
     async with thread_server() as (http, _):
-        run = await asked(http, "hi", instructions="Be short.", parameters={"style": "loud"})
+        run = await create_response(http, "hi", instructions="Be short.", parameters={"style": "loud"})
 
         plain = (await http.get(f"/api/runs/{run}")).json()
         full = (await http.get(f"/api/runs/{run}", params={"include": "input,reply"})).json()
@@ -86,7 +86,7 @@ async def test_the_reply_of_a_workflow_that_is_not_a_chat_is_its_value() -> None
 
 async def test_a_run_with_a_matching_etag_is_304() -> None:
     async with thread_server() as (http, _):
-        run = await asked(http, "hi")
+        run = await create_response(http, "hi")
         first = await http.get(f"/api/runs/{run}")
 
         again = await http.get(f"/api/runs/{run}", headers={"if-none-match": first.headers["etag"]})
@@ -96,7 +96,7 @@ async def test_a_run_with_a_matching_etag_is_304() -> None:
 
 async def test_unknown_runs_and_invalid_parameters_are_rejected() -> None:
     async with thread_server() as (http, _):
-        run = await asked(http, "hi")
+        run = await create_response(http, "hi")
 
         assert problem(await http.get("/api/runs/run_none")) == (404, "run_not_found", None)
         assert problem(await http.get("/api/runs/run_none/events")) == (404, "run_not_found", None)
@@ -115,7 +115,9 @@ async def test_unknown_runs_and_invalid_parameters_are_rejected() -> None:
 
 async def test_runs_are_listed_newest_first_in_pages() -> None:
     async with thread_server() as (http, _):
-        made = sorted([await asked(http, text) for text in ("a", "b", "c")])  # Within a millisecond they have no order.
+        made = sorted(
+            [await create_response(http, text) for text in ("a", "b", "c")]
+        )  # Within a millisecond they have no order.
 
         first = (await http.get("/api/runs", params={"limit": 2})).json()
         second = (await http.get("/api/runs", params={"limit": 2, "after": first["next"]})).json()
@@ -130,28 +132,31 @@ async def test_runs_are_listed_newest_first_in_pages() -> None:
 
 async def test_runs_are_filtered_by_their_properties() -> None:
     async with thread_server() as (http, _):
-        plain = await asked(http, "Find ME 100%", safety_identifier="ann")
+        plain = await create_response(http, "Find ME 100%", safety_identifier="ann")
         thread = await new_thread(http, "broken")
         failed = (await wait_for_run(http, (await take_turn(http, thread, "b"))["run"]["id"]))["id"]
         made_at = (await http.get(f"/api/runs/{failed}")).json()["created_at"]
 
-        assert await found(http) == [failed, plain]
-        assert await found(http, workflow="broken") == [failed]
-        assert await found(http, status="failed") == [failed]
-        assert await found(http, status="running") == []
-        assert await found(http, protocol="responses") == [plain]
-        assert await found(http, thread=thread) == [failed]
-        assert await found(http, user="ann") == [plain]
-        assert await found(http, search="find me 100%") == [plain]
-        assert await found(http, search="find_me") == []
-        assert await found(http, **{"from": made_at}) == [failed]
-        assert await found(http, to=made_at) == [plain]
-        assert await found(http, **{"from": "0001-01-01T00:00:00"}, to="9999-12-31T23:59:59.999999Z") == [failed, plain]
-        assert await found(http, board="brd_1") == []
-        assert await found(http, evaluation="ev_1") == []
-        assert await found(http, key="key_ab12cd34") == []
-        assert await found(http, key="nonsense") == []
-        assert await found(http, colour="red") == [failed, plain]
+        assert await list_run_ids(http) == [failed, plain]
+        assert await list_run_ids(http, workflow="broken") == [failed]
+        assert await list_run_ids(http, status="failed") == [failed]
+        assert await list_run_ids(http, status="running") == []
+        assert await list_run_ids(http, protocol="responses") == [plain]
+        assert await list_run_ids(http, thread=thread) == [failed]
+        assert await list_run_ids(http, user="ann") == [plain]
+        assert await list_run_ids(http, search="find me 100%") == [plain]
+        assert await list_run_ids(http, search="find_me") == []
+        assert await list_run_ids(http, **{"from": made_at}) == [failed]
+        assert await list_run_ids(http, to=made_at) == [plain]
+        assert await list_run_ids(http, **{"from": "0001-01-01T00:00:00"}, to="9999-12-31T23:59:59.999999Z") == [
+            failed,
+            plain,
+        ]
+        assert await list_run_ids(http, board="brd_1") == []
+        assert await list_run_ids(http, evaluation="ev_1") == []
+        assert await list_run_ids(http, key="key_ab12cd34") == []
+        assert await list_run_ids(http, key="nonsense") == []
+        assert await list_run_ids(http, colour="red") == [failed, plain]
 
 
 async def test_a_running_run_is_listed_with_its_progress() -> None:
@@ -188,7 +193,7 @@ async def test_runs_are_visible_only_in_their_project() -> None:
 
 async def test_run_events_are_numbered_and_can_be_read_from_any_position() -> None:
     async with thread_server() as (http, _):
-        run = await asked(http, "hi")
+        run = await create_response(http, "hi")
 
         full = await http.get(f"/api/runs/{run}/events")
         after = await http.get(f"/api/runs/{run}/events", params={"after": 1})
@@ -228,8 +233,8 @@ async def test_run_events_are_streamed_as_they_happen() -> None:
 @pytest.mark.parametrize("route", ["turns", "v1/responses", "api/chat"])
 async def test_a_run_started_by_any_route_can_be_cancelled(route: str) -> None:
     async with thread_server() as (http, server):
-        reading = await begin(http, server, route)
-        (run,) = await going(http)
+        reading = await start_slow_run(http, server, route)
+        (run,) = await wait_for_running(http)
 
         cancelled = await http.post(f"/api/runs/{run}/cancel")
         again = await http.post(f"/api/runs/{run}/cancel")
@@ -240,15 +245,15 @@ async def test_a_run_started_by_any_route_can_be_cancelled(route: str) -> None:
         await reading
 
 
-async def going(http: httpx.AsyncClient) -> list[str]:
+async def wait_for_running(http: httpx.AsyncClient) -> list[str]:
     """Wait until running runs are listed and return their ids; the list is up to 0.1 s late."""
     async with asyncio.timeout(10):
-        while not (listed := await found(http, status="running")):  # noqa: ASYNC110 - over HTTP
+        while not (listed := await list_run_ids(http, status="running")):  # noqa: ASYNC110 - over HTTP
             await asyncio.sleep(0.01)
     return listed
 
 
-async def begin(http: httpx.AsyncClient, server: Server, route: str) -> "asyncio.Future[Any]":
+async def start_slow_run(http: httpx.AsyncClient, server: Server, route: str) -> "asyncio.Future[Any]":
     """Start a slow run and return the task that reads it."""
     parts = [{"type": "text", "text": "a"}]
     match route:
@@ -268,7 +273,7 @@ async def begin(http: httpx.AsyncClient, server: Server, route: str) -> "asyncio
 
 async def test_cancelling_a_finished_run_changes_nothing() -> None:
     async with thread_server() as (http, _):
-        run = await asked(http, "hi")
+        run = await create_response(http, "hi")
 
         cancelled = await http.post(f"/api/runs/{run}/cancel")
 

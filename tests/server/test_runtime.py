@@ -17,12 +17,12 @@ from palaver.testing import echo
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    made = open_database(str(tmp_path / "palaver.db"))
-    yield made
-    await made.close()
+    opened = open_database(str(tmp_path / "palaver.db"))
+    yield opened
+    await opened.close()
 
 
-async def known(database: Database) -> list[str]:
+async def process_kinds(database: Database) -> list[str]:
     return [process.kind for process in await database.read(background_runs.list_processes)]
 
 
@@ -35,7 +35,7 @@ async def test_if_a_part_fails_to_start_those_before_it_are_stopped(
 
     async def fail(*, serves_stored: bool) -> None:
         assert serves_stored
-        seen.append(await known(database))
+        seen.append(await process_kinds(database))
         raise Overloaded("The database is away.")
 
     with monkeypatch.context() as patch:
@@ -44,12 +44,12 @@ async def test_if_a_part_fails_to_start_those_before_it_are_stopped(
             await runtime.start()
 
     assert seen == [["worker"]]
-    assert await known(database) == []
+    assert await process_kinds(database) == []
     assert asyncio.all_tasks() == before
     assert not runtime.is_started
 
     await runtime.start()  # A later attempt starts all of it.
-    assert (runtime.is_started, await known(database)) == (True, ["worker"])
+    assert (runtime.is_started, await process_kinds(database)) == (True, ["worker"])
     await runtime.stop()
     assert asyncio.all_tasks() == before
 
@@ -59,7 +59,7 @@ async def test_concurrent_starts_start_the_runtime_once(database: Database) -> N
 
     await asyncio.gather(runtime.start(), runtime.start())
 
-    assert await known(database) == ["server"]
+    assert await process_kinds(database) == ["server"]
     await runtime.stop()
 
 
@@ -79,5 +79,5 @@ async def test_a_part_that_fails_to_stop_does_not_prevent_stopping_the_others(
 
     assert len(asyncio.all_tasks()) < len(before)
     again = open_database(str(tmp_path / "palaver.db"))
-    assert await known(again) == []
+    assert await process_kinds(again) == []
     await again.close()

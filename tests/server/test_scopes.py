@@ -11,14 +11,14 @@ from palaver.server.scopes import SERVER_RULES, Requirement, require_scope, requ
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
-def need(method: str, path: str) -> Requirement:
+def route_requirement(method: str, path: str) -> Requirement:
     return required_scope(match_path(path), method, path)
 
 
 @pytest.mark.parametrize("name", WORKFLOW_ROUTES)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_protocol_needs_invoke_at_the_root_and_below_a_workflow(name: str, method: str) -> None:
-    assert (need(method, f"/{name}"), need(method, f"/echo/{name}")) == ("invoke", "invoke")
+    assert (route_requirement(method, f"/{name}"), route_requirement(method, f"/echo/{name}")) == ("invoke", "invoke")
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_every_protocol_needs_invoke_at_the_root_and_below_a_workflow(name: str,
 )
 @pytest.mark.parametrize("method", METHODS)
 def test_routes_of_stored_items_and_chats_need_the_scope_invoke(path: str, method: str) -> None:
-    assert need(method, path) == "invoke"
+    assert route_requirement(method, path) == "invoke"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_routes_of_stored_items_and_chats_need_the_scope_invoke(path: str, metho
     ],
 )
 def test_the_required_scope_of_other_routes(method: str, path: str, expected: Requirement) -> None:
-    assert need(method, path) == expected
+    assert route_requirement(method, path) == expected
 
 
 @pytest.mark.parametrize("path", ["/", "/play", "/settings/keys", "/assets/a.js"])

@@ -21,7 +21,7 @@ from tests.protocols.test_services import read
 from tests.server.fake_tab import FakeConnection, FakeTab, open_tab, wait_until
 from tests.server.keyed_server import KeyedServer, keyed_server
 
-ended: list[str] = []
+cancelled_runs: list[str] = []
 
 
 @chat(readme="# Tutor\n\nTeaches a subject. Patiently.\n")
@@ -33,7 +33,7 @@ async def tutor(messages: list[Message], ctx: Context, subject: str = "maths", w
         if wait:
             await asyncio.sleep(60)
     except asyncio.CancelledError:
-        ended.append(ctx.run_id)
+        cancelled_runs.append(ctx.run_id)
         raise
     yield Data(name="reply", value={"suggested_code": "x", "meta": {"page": 1}})
 
@@ -65,16 +65,16 @@ async def keyhole(messages: list[Message], ctx: Context, how: str = "tell") -> s
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with client(tutor, headline, keyhole, scripted) as made:
-        yield made
+    async with client(tutor, headline, keyhole, scripted) as opened:
+        yield opened
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    made = Server(Registry([tutor, headline, slow, scripted]), Settings())
-    yield made
-    await made.engine.drain(0)
-    await made.close()
+    running = Server(Registry([tutor, headline, slow, scripted]), Settings())
+    yield running
+    await running.engine.drain(0)
+    await running.close()
 
 
 # Answers
@@ -210,7 +210,7 @@ async def test_a_client_disconnect_cancels_the_run(http: httpx.AsyncClient) -> N
         async for piece in answer.aiter_bytes():
             if b"text_delta" in piece:
                 break
-    await wait_until(lambda: run in ended)
+    await wait_until(lambda: run in cancelled_runs)
     async with asyncio.timeout(20):
         while (await http.get(f"/api/runs/{run}")).json()["status"] == "running":  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -398,9 +398,9 @@ async def test_a_workflow_named_echo_replaces_the_built_in_service() -> None:
 @pytest.fixture
 async def backend() -> AsyncIterator[KeyedServer]:
     """A server with keys that serves `echo` and `scripted`."""
-    async with keyed_server(rate_per_minute=0) as made:
-        await made.create_key("read")
-        yield made
+    async with keyed_server(rate_per_minute=0) as keyed:
+        await keyed.create_key("read")
+        yield keyed
 
 
 async def test_a_palaver_key_can_be_sent_in_the_payload(backend: KeyedServer) -> None:
@@ -471,20 +471,20 @@ def start(tab: FakeTab, **payload: Any) -> None:
     tab.send_text({"event": "start", "data": payload})
 
 
-def completed(tab: FakeTab) -> list[Any]:
+def complete_data(tab: FakeTab) -> list[Any]:
     return [message["data"] for message in tab.messages if message["event"] == "complete"]
 
 
 async def test_a_socket_sends_the_events_of_a_stream(server: Server) -> None:
     async with open_tab(server, path="/services/tutor") as tab:
         start(tab, content="Why?")
-        await wait_until(lambda: completed(tab))
+        await wait_until(lambda: complete_data(tab))
         start(tab, content="And then?")
-        await wait_until(lambda: len(completed(tab)) == 2)
+        await wait_until(lambda: len(complete_data(tab)) == 2)
 
     kinds = [(message["event"], message.get("type")) for message in tab.messages]
     assert kinds[:3] == [("event", "message_start"), ("log", None), ("event", "content_block_start")]
-    assert [body["response"] for body in completed(tab)] == ["maths: Why?", "maths: And then?"]
+    assert [body["response"] for body in complete_data(tab)] == ["maths: Why?", "maths: And then?"]
 
 
 @pytest.mark.parametrize(
@@ -502,17 +502,17 @@ async def test_every_error_is_sent_as_a_complete_event(
 ) -> None:
     async with open_tab(server, path=path) as tab:
         start(tab, **payload)
-        await wait_until(lambda: completed(tab))
+        await wait_until(lambda: complete_data(tab))
 
-    assert [(body["code"], body["type"]) for body in completed(tab)] == [(code, error_type)]
+    assert [(body["code"], body["type"]) for body in complete_data(tab)] == [(code, error_type)]
 
 
 async def test_a_start_without_a_payload_completes_with_an_error(server: Server) -> None:
     async with open_tab(server, path="/services/tutor/") as tab:
         tab.send_text({"event": "start"})
-        await wait_until(lambda: completed(tab))
+        await wait_until(lambda: complete_data(tab))
 
-    assert completed(tab)[0]["message"] == "The body must be a JSON object."
+    assert complete_data(tab)[0]["message"] == "The body must be a JSON object."
 
 
 async def test_invalid_socket_messages_get_errors_and_the_call_continues(server: Server) -> None:
@@ -525,7 +525,7 @@ async def test_invalid_socket_messages_get_errors_and_the_call_continues(server:
         await wait_until(lambda: len([message for message in tab.messages if message["event"] == "error"]) == 3)
         await wait_until(lambda: any(message.get("type") == "content_block_delta" for message in tab.messages))
         tab.send_text({"event": "cancel"})
-        await wait_until(lambda: completed(tab))
+        await wait_until(lambda: complete_data(tab))
 
     problems = [message["data"] for message in tab.messages if message["event"] == "error"]
     assert [(data["code"], data["type"]) for data in problems] == [
@@ -533,7 +533,7 @@ async def test_invalid_socket_messages_get_errors_and_the_call_continues(server:
         (400, "BAD_REQUEST"),
         (409, "STILL_RUNNING"),
     ]
-    assert completed(tab) == [{"code": 499, "type": "CANCELLED", "message": "The run was cancelled."}]
+    assert complete_data(tab) == [{"code": 499, "type": "CANCELLED", "message": "The run was cancelled."}]
 
 
 async def test_a_call_without_output_can_be_cancelled(server: Server) -> None:
@@ -541,9 +541,9 @@ async def test_a_call_without_output_can_be_cancelled(server: Server) -> None:
         start(tab)
         await wait_until(lambda: server.engine.active_count)
         tab.send_text({"event": "cancel"})
-        await wait_until(lambda: completed(tab))
+        await wait_until(lambda: complete_data(tab))
 
-    assert completed(tab)[0]["type"] == "CANCELLED"
+    assert complete_data(tab)[0]["type"] == "CANCELLED"
     assert server.engine.active_count == 0
 
 
@@ -553,7 +553,7 @@ async def test_closing_a_socket_cancels_its_call(server: Server) -> None:
         await wait_until(lambda: any(message.get("type") == "content_block_delta" for message in tab.messages))
         (run,) = server.engine._active
 
-    assert run in ended
+    assert run in cancelled_runs
 
 
 async def test_a_socket_without_a_call_is_closed_after_a_timeout(
@@ -574,7 +574,7 @@ async def test_a_socket_with_only_unauthorized_calls_is_closed_after_a_timeout(m
             start(tab, a=1)
             await wait_until(lambda: tab.closed)
 
-    assert completed(tab)[0]["type"] == "UNAUTHORIZED"
+    assert complete_data(tab)[0]["type"] == "UNAUTHORIZED"
     assert tab.closed == (1008, "nothing was started")
 
 
@@ -584,11 +584,11 @@ async def test_the_first_call_timeout_does_not_end_a_running_call(
     monkeypatch.setattr(services, "_FIRST_CALL_TIMEOUT_S", 0.05)
     async with open_tab(server, path="/services/scripted") as tab:
         start(tab, content="x", script=[{"sleep": 0.3}, {"text": "Late."}])
-        await wait_until(lambda: completed(tab))
+        await wait_until(lambda: complete_data(tab))
         start(tab, content="Again")
-        await wait_until(lambda: len(completed(tab)) == 2)
+        await wait_until(lambda: len(complete_data(tab)) == 2)
 
-    assert [body["response"] for body in completed(tab)] == ["Late.", "Again"]
+    assert [body["response"] for body in complete_data(tab)] == ["Late.", "Again"]
 
 
 async def test_a_foreign_origin_cannot_open_a_socket(server: Server) -> None:
@@ -610,7 +610,7 @@ async def test_a_stopping_server_completes_the_call_and_closes_the_socket(server
         await server.engine.drain(0)
         await wait_until(lambda: tab.closed)
 
-    assert (completed(tab)[0]["code"], completed(tab)[0]["type"]) == (503, "SHUTTING_DOWN")
+    assert (complete_data(tab)[0]["code"], complete_data(tab)[0]["type"]) == (503, "SHUTTING_DOWN")
     assert tab.closed == (1012, "the server stops")
 
 
@@ -639,10 +639,10 @@ async def test_the_key_of_a_socket_authorizes_its_calls() -> None:
         _, header = await backend.create_key("invoke")
         async with open_tab(backend.server, header, path="/services/echo") as tab:
             start(tab, a=1)
-            await wait_until(lambda: completed(tab))
+            await wait_until(lambda: complete_data(tab))
         async with open_tab(backend.server, path="/services/echo") as anonymous:
             start(anonymous, a=1)
-            await wait_until(lambda: completed(anonymous))
+            await wait_until(lambda: complete_data(anonymous))
 
-    assert completed(tab)[0]["a"] == 1
-    assert completed(anonymous)[0]["type"] == "UNAUTHORIZED"
+    assert complete_data(tab)[0]["a"] == 1
+    assert complete_data(anonymous)[0]["type"] == "UNAUTHORIZED"

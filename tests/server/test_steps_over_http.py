@@ -24,32 +24,32 @@ from tests.server.thread_client import thread_server
 
 HELLO = {"messages": [{"role": "user", "content": "Well?"}]}
 SECRET = "sk-proj-" + "a1B2" * 8
-SPENT = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18}
+USAGE = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18}
 
 
-async def settled(server: Server) -> None:
+async def flush_telemetry(server: Server) -> None:
     await server.runtime.telemetry.flush()
 
 
-async def only(http: httpx.AsyncClient, server: Server) -> dict[str, Any]:
+async def only_trace(http: httpx.AsyncClient, server: Server) -> dict[str, Any]:
     """Return the only trace, as listed."""
-    await settled(server)
+    await flush_telemetry(server)
     [row] = (await http.get("/api/traces")).json()["data"]
     return row
 
 
 async def tree(http: httpx.AsyncClient, trace: str, parent: str | None = None) -> list[Any]:
     """Return kind, name and status of the spans, level by level as the page requests them."""
-    shown: list[Any] = []
+    lines: list[Any] = []
     params = {} if parent is None else {"parent": parent}
     for row in (await http.get(f"/api/traces/{trace}/tree", params=params)).json()["data"]:
-        shown.append(f"{row['kind']} {row['name']}: {row['status']}")
+        lines.append(f"{row['kind']} {row['name']}: {row['status']}")
         if row["children"]:
-            shown.append(await tree(http, trace, row["span_id"]))
-    return shown
+            lines.append(await tree(http, trace, row["span_id"]))
+    return lines
 
 
-async def record(http: httpx.AsyncClient, row: dict[str, Any]) -> dict[str, Any]:
+async def get_span(http: httpx.AsyncClient, row: dict[str, Any]) -> dict[str, Any]:
     answer = await http.get(f"/api/spans/{row['trace_id']}/{row['span_id']}")
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -63,17 +63,17 @@ def double(x: int) -> int:
 
 def langchain_agent() -> Any:
     turns = [
-        tool_call_message(call("double", "c1", x=2), usage_metadata=SPENT),
-        tool_call_message(content="4", usage_metadata=SPENT),
+        tool_call_message(call("double", "c1", x=2), usage_metadata=USAGE),
+        tool_call_message(content="4", usage_metadata=USAGE),
     ]
     return chat(create_agent(Scripted(turns=turns), [double], name="maths"))
 
 
 def openai_agent() -> Any:
-    spent = SdkUsage(requests=1, input_tokens=11, output_tokens=7, total_tokens=18)
+    usage = SdkUsage(requests=1, input_tokens=11, output_tokens=7, total_tokens=18)
     steps = [
-        ModelStep(output=[function_call("double", {"x": 2}, call_id="c1")], usage=spent),
-        ModelStep(output=[assistant_message("4")], usage=spent),
+        ModelStep(output=[function_call("double", {"x": 2}, call_id="c1")], usage=usage),
+        ModelStep(output=[assistant_message("4")], usage=usage),
     ]
 
     def doubled(x: int) -> int:
@@ -84,10 +84,10 @@ def openai_agent() -> Any:
 
 
 def pydantic_agent() -> Any:
-    left: list[Any] = [{0: DeltaToolCall("double", '{"x":2}', tool_call_id="c1")}, "4"]
+    replies: list[Any] = [{0: DeltaToolCall("double", '{"x":2}', tool_call_id="c1")}, "4"]
 
     async def stream(*_: Any) -> AsyncIterator[Any]:
-        yield left.pop(0)
+        yield replies.pop(0)
 
     def doubled(x: int) -> int:
         return 2 * x
@@ -101,10 +101,10 @@ def pydantic_agent() -> Any:
 async def test_an_agent_run_of_any_framework_is_stored_as_a_span_tree(create_workflow: Any) -> None:
     async with thread_server(create_workflow()) as (http, server):
         answer = await http.post("/maths/invoke", json=HELLO)
-        row = await only(http, server)
+        row = await only_trace(http, server)
         shown = await tree(http, row["trace_id"])
         view = (await http.get(f"/api/traces/{row['trace_id']}")).json()
-        root = await record(http, row)
+        root = await get_span(http, row)
 
     assert answer.status_code == 200
     assert shown[0] == "workflow invoke_workflow maths: ok"
@@ -118,21 +118,21 @@ async def test_an_agent_run_of_any_framework_is_stored_as_a_span_tree(create_wor
 async def test_exported_steps_are_imported_as_equal_records() -> None:
     async with thread_server(langchain_agent()) as (http, server):
         (await http.post("/maths/invoke", json=HELLO)).raise_for_status()
-        await only(http, server)
+        await only_trace(http, server)
         lines = (await http.get("/api/traces/export", params={"format": "otlp"})).text.splitlines()
-        before = await exported(http)
+        before = await export_spans(http)
     async with thread_server() as (http, _):
         for line in lines:
             answer = await http.post("/v1/traces", content=line, headers={"content-type": "application/json"})
             assert (answer.status_code, answer.json()) == (200, {})
-        after = await exported(http)
+        after = await export_spans(http)
 
     # Run ids in received spans are ignored.
     assert after == [{**one, "run_id": None} for one in before]
     assert len(after) == 8
 
 
-async def exported(http: httpx.AsyncClient) -> list[dict[str, Any]]:
+async def export_spans(http: httpx.AsyncClient) -> list[dict[str, Any]]:
     lines = (await http.get("/api/traces/export")).text.splitlines()
     return sorted((msgspec.json.decode(line) for line in lines), key=lambda one: one["span_id"])
 
@@ -143,9 +143,9 @@ async def test_redaction_and_trace_content_apply_to_steps(content: Any) -> None:
     agent = chat(create_agent(Scripted(turns=turns), [double], name="maths", system_prompt=f"Never say {SECRET}."))
     async with thread_server(agent, trace_content=content) as (http, server):
         (await http.post("/maths/invoke", json=HELLO)).raise_for_status()
-        row = await only(http, server)
+        row = await only_trace(http, server)
         skeleton = (await http.get(f"/api/traces/{row['trace_id']}/skeleton")).json()["data"]
-        records = [await record(http, {**row, **node}) for node in skeleton]
+        records = [await get_span(http, {**row, **node}) for node in skeleton]
 
     assert len(records) == 8
     assert SECRET not in str(records)
@@ -155,8 +155,8 @@ async def test_redaction_and_trace_content_apply_to_steps(content: Any) -> None:
 async def test_the_span_of_a_failed_run_has_its_error_and_partial_output() -> None:
     async with thread_server() as (http, server):
         answer = await http.post("/broken/invoke", json=HELLO)
-        row = await only(http, server)
-        span = await record(http, row)
+        row = await only_trace(http, server)
+        span = await get_span(http, row)
 
     assert answer.status_code == 500
     assert (span["status"], span["finish"], span["exception"]["type"]) == ("error", "error", "workflow_failed")
@@ -164,7 +164,7 @@ async def test_the_span_of_a_failed_run_has_its_error_and_partial_output() -> No
     assert "palaver.disconnected" not in span["attributes"]
 
 
-async def begun(http: httpx.AsyncClient, name: str) -> tuple[httpx.Response, Any]:
+async def open_stream(http: httpx.AsyncClient, name: str) -> tuple[httpx.Response, Any]:
     """Open a stream and read its first text; return the response and the remaining lines."""
     request = http.build_request("POST", f"/{name}/invoke", json=HELLO, headers={"accept": "text/event-stream"})
     answer = await http.send(request, stream=True)
@@ -175,7 +175,7 @@ async def begun(http: httpx.AsyncClient, name: str) -> tuple[httpx.Response, Any
     return answer, lines
 
 
-async def ended(server: Server) -> None:
+async def wait_until_idle(server: Server) -> None:
     async with asyncio.timeout(10):
         while server.engine.active_count:  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.01)
@@ -183,11 +183,11 @@ async def ended(server: Server) -> None:
 
 async def test_the_span_of_a_cancelled_run_has_its_partial_output() -> None:
     async with thread_server() as (http, server):
-        answer, lines = await begun(http, "slow")
+        answer, lines = await open_stream(http, "slow")
         (await http.post(f"/api/runs/{answer.headers['x-palaver-run-id']}/cancel")).raise_for_status()
         assert [line async for line in lines]
-        await ended(server)
-        span = await record(http, await only(http, server))
+        await wait_until_idle(server)
+        span = await get_span(http, await only_trace(http, server))
 
     assert (span["status"], span["finish"], span["exception"]) == ("cancelled", "cancelled", None)
     assert span["messages_out"] == [{"role": "assistant", "parts": [{"type": "text", "text": "begin "}]}]
@@ -196,10 +196,10 @@ async def test_the_span_of_a_cancelled_run_has_its_partial_output() -> None:
 
 async def test_the_disconnect_of_a_caller_is_recorded_in_the_span() -> None:
     async with thread_server() as (http, server):
-        answer, _ = await begun(http, "cancel")
+        answer, _ = await open_stream(http, "cancel")
         await answer.aclose()
-        await ended(server)
-        span = await record(http, await only(http, server))
+        await wait_until_idle(server)
+        span = await get_span(http, await only_trace(http, server))
 
     assert (span["status"], span["finish"]) == ("cancelled", "cancelled")
     assert span["messages_out"] == [{"role": "assistant", "parts": [{"type": "text", "text": "begin "}]}]
@@ -211,12 +211,12 @@ async def test_a_run_that_finishes_after_a_disconnect_records_output_and_disconn
     from tests.server.thread_client import release
 
     async with thread_server() as (http, server):
-        answer, _ = await begun(http, "finish")
+        answer, _ = await open_stream(http, "finish")
         await answer.aclose()
         await asyncio.sleep(0.05)
         release("Well?")
-        await ended(server)
-        span = await record(http, await only(http, server))
+        await wait_until_idle(server)
+        span = await get_span(http, await only_trace(http, server))
 
     assert (span["status"], span["finish"]) == ("ok", "stop")
     assert span["messages_out"][0]["parts"] == [{"type": "text", "text": "begin end of Well?"}]
@@ -241,12 +241,12 @@ async def test_a_disconnect_cancels_the_steps_of_a_framework() -> None:
         await graph.ainvoke({"messages": [HumanMessage("Hi")]})
 
     async with thread_server(slow) as (http, server):
-        answer, _ = await begun(http, "slow")
+        answer, _ = await open_stream(http, "slow")
         async with asyncio.timeout(10):
             await tool_started.wait()
         await answer.aclose()
-        await ended(server)
-        row = await only(http, server)
+        await wait_until_idle(server)
+        row = await only_trace(http, server)
         shown = await tree(http, row["trace_id"])
 
     assert shown == [

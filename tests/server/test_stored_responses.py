@@ -22,7 +22,7 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 
 @asynccontextmanager
-async def waiting(http: httpx.AsyncClient, **more: Any) -> AsyncIterator[tuple[str, AsyncIterator[str]]]:
+async def waiting_run(http: httpx.AsyncClient, **more: Any) -> AsyncIterator[tuple[str, AsyncIterator[str]]]:
     """Start a run of `slow`; yield its response id and the remaining lines of its stream."""
     body = {"input": "gate", "stream": True, **more}
     async with http.stream("POST", "/slow/v1/responses", json=body) as stream:
@@ -33,13 +33,13 @@ async def waiting(http: httpx.AsyncClient, **more: Any) -> AsyncIterator[tuple[s
         yield f"resp_{stream.headers['x-palaver-run-id'].removeprefix('run_')}", lines
 
 
-async def made(http: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
+async def create_response(http: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
     answer = await http.post("/echo/v1/responses", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-async def conversation(http: httpx.AsyncClient, *items: Any) -> str:
+async def create_conversation(http: httpx.AsyncClient, *items: Any) -> str:
     return (await http.post("/v1/conversations", json={"items": items})).json()["id"]
 
 
@@ -49,7 +49,7 @@ async def texts(http: httpx.AsyncClient, path: str) -> list[str]:
     return [item["content"][0]["text"] if item["type"] == "message" else item["type"] for item in data]
 
 
-def told(answer: httpx.Response) -> tuple[int, str]:
+def status_and_code(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]["code"]
 
 
@@ -57,7 +57,7 @@ def told(answer: httpx.Response) -> tuple[int, str]:
 
 
 async def test_a_running_response_can_be_read_and_followed_but_not_deleted(http: httpx.AsyncClient) -> None:
-    async with waiting(http) as (name, lines):
+    async with waiting_run(http) as (name, lines):
         shown = (await http.get(f"/v1/responses/{name}")).json()
         refused = await http.delete(f"/v1/responses/{name}")
         gates["gate"].set()
@@ -65,13 +65,13 @@ async def test_a_running_response_can_be_read_and_followed_but_not_deleted(http:
         rest = [line async for line in lines]
 
     assert (shown["status"], shown["output"], shown["usage"]) == ("in_progress", [], None)
-    assert told(refused) == (400, "still_running")
+    assert status_and_code(refused) == (400, "still_running")
     assert [line for line in followed.text.splitlines() if line] == [line for line in rest if line]
     assert followed.text.endswith("data: [DONE]\n\n")
 
 
 async def test_a_cancelled_response_stays_the_same_when_cancelled_again(http: httpx.AsyncClient) -> None:
-    async with waiting(http) as (name, lines):
+    async with waiting_run(http) as (name, lines):
         cancelled = await http.post(f"/v1/responses/{name}/cancel")
         rest = [line async for line in lines]
 
@@ -83,21 +83,21 @@ async def test_a_cancelled_response_stays_the_same_when_cancelled_again(http: ht
 
 
 async def test_a_finished_response_cannot_be_cancelled(http: httpx.AsyncClient) -> None:
-    name = (await made(http, input="Hi"))["id"]
+    name = (await create_response(http, input="Hi"))["id"]
 
-    assert told(await http.post(f"/v1/responses/{name}/cancel")) == (400, "not_cancellable")
+    assert status_and_code(await http.post(f"/v1/responses/{name}/cancel")) == (400, "not_cancellable")
 
 
 async def test_input_items_are_not_found_once_the_previous_response_is_deleted(http: httpx.AsyncClient) -> None:
-    first = await made(http, input="One?", instructions="Be brief.")
-    second = await made(http, input="Two?", previous_response_id=first["id"])
+    first = await create_response(http, input="One?", instructions="Be brief.")
+    second = await create_response(http, input="Two?", previous_response_id=first["id"])
     path = f"/v1/responses/{second['id']}/input_items"
 
     assert await texts(http, path) == ["One?", "system: Be brief. | user: One?", "Two?"]
     deleted = await http.delete(f"/v1/responses/{first['id']}")
 
     assert deleted.json() == {"id": first["id"], "object": "response", "deleted": True}
-    assert told(await http.get(path)) == (404, "response_not_found")
+    assert status_and_code(await http.get(path)) == (404, "response_not_found")
     assert (await http.get(f"/v1/responses/{second['id']}")).status_code == 200
 
 
@@ -113,78 +113,78 @@ async def test_input_items_are_not_found_once_the_previous_response_is_deleted(h
 async def test_invalid_query_parameters_of_a_response_are_rejected(
     http: httpx.AsyncClient, query: dict[str, str], code: str
 ) -> None:
-    name = (await made(http, input="Hi"))["id"]
+    name = (await create_response(http, input="Hi"))["id"]
 
-    assert told(await http.get(f"/v1/responses/{name}", params=query)) == (400, code)
+    assert status_and_code(await http.get(f"/v1/responses/{name}", params=query)) == (400, code)
 
 
 # Conversations
 
 
 async def test_metadata_of_a_conversation_is_replaced(http: httpx.AsyncClient) -> None:
-    path = f"/v1/conversations/{await conversation(http)}"
+    path = f"/v1/conversations/{await create_conversation(http)}"
 
     changed = await http.post(path, json={"metadata": {"topic": "time"}})
 
     assert changed.json()["metadata"] == {"topic": "time"}
     assert (await http.get(path)).content == changed.content
-    assert told(await http.post(path, json={})) == (400, "missing_required_parameter")
+    assert status_and_code(await http.post(path, json={})) == (400, "missing_required_parameter")
     assert (await http.delete(path)).json()["object"] == "conversation.deleted"
-    assert told(await http.get(path)) == (404, "conversation_not_found")
+    assert status_and_code(await http.get(path)) == (404, "conversation_not_found")
 
 
 async def test_items_are_added_listed_and_read(http: httpx.AsyncClient) -> None:
-    path = f"/v1/conversations/{await conversation(http, HELLO)}/items"
+    path = f"/v1/conversations/{await create_conversation(http, HELLO)}/items"
 
     added = (await http.post(path, json={"items": [CALL, RESULT]})).json()
 
     assert [item["id"] for item in added["data"]] == ["fc_c1", "fco_c1"]
     assert await texts(http, path) == ["Hello", "function_call", "function_call_output"]
     assert (await http.get(f"{path}/fc_c1")).json() == added["data"][0]
-    assert told(await http.get(f"{path}/fc_c2")) == (404, "item_not_found")
+    assert status_and_code(await http.get(f"{path}/fc_c2")) == (404, "item_not_found")
     unknown = {"items": [RESULT | {"call_id": "c2"}]}
-    assert told(await http.post(path, json=unknown)) == (400, "unknown_call")
+    assert status_and_code(await http.post(path, json=unknown)) == (400, "unknown_call")
 
 
 async def test_items_cannot_be_added_while_a_turn_runs(http: httpx.AsyncClient) -> None:
-    name = await conversation(http)
+    name = await create_conversation(http)
     path = f"/v1/conversations/{name}/items"
 
-    async with waiting(http, conversation=name) as (_, lines):
+    async with waiting_run(http, conversation=name) as (_, lines):
         refused = await http.post(path, json={"items": [HELLO]})
         gates["gate"].set()
         _ = [line async for line in lines]
 
-    assert (told(refused), refused.headers["retry-after"]) == ((409, "conversation_locked"), "1")
+    assert (status_and_code(refused), refused.headers["retry-after"]) == ((409, "conversation_locked"), "1")
     assert (await http.post(path, json={"items": [HELLO]})).status_code == 200
     assert await texts(http, path) == ["gate", "begin end of gate", "Hello"]
 
 
 async def test_deleting_an_item_keeps_the_other_items_of_its_message(http: httpx.AsyncClient) -> None:
     answer = [{"role": "assistant", "content": "Let me see."}, CALL, CALL | {"call_id": "c2"}]
-    name = await conversation(http, HELLO, *answer, RESULT)
+    name = await create_conversation(http, HELLO, *answer, RESULT)
     path = f"/v1/conversations/{name}/items"
 
     deleted = await http.delete(f"{path}/fc_c2")
 
     assert (deleted.status_code, deleted.json()["id"]) == (200, name)
     assert await texts(http, path) == ["Hello", "Let me see.", "function_call", "function_call_output"]
-    assert told(await http.delete(f"{path}/fc_c2")) == (404, "item_not_found")
+    assert status_and_code(await http.delete(f"{path}/fc_c2")) == (404, "item_not_found")
 
 
 async def test_deleting_a_call_also_deletes_its_result(http: httpx.AsyncClient) -> None:
-    name = await conversation(http, HELLO, CALL, RESULT, CALL, RESULT | {"output": "13:00"})
+    name = await create_conversation(http, HELLO, CALL, RESULT, CALL, RESULT | {"output": "13:00"})
     path = f"/v1/conversations/{name}/items"
 
     (await http.delete(f"{path}/fc_c1")).raise_for_status()
 
     assert await texts(http, path) == ["Hello", "function_call", "function_call_output"]
     assert msgspec.json.decode((await http.get(f"{path}/fco_c1")).content)["output"] == "13:00"
-    assert (await made(http, input="And?", conversation=name))["status"] == "completed"
+    assert (await create_response(http, input="And?", conversation=name))["status"] == "completed"
 
 
 async def test_deleting_a_result_keeps_its_call(http: httpx.AsyncClient) -> None:
-    path = f"/v1/conversations/{await conversation(http, HELLO, CALL, RESULT)}/items"
+    path = f"/v1/conversations/{await create_conversation(http, HELLO, CALL, RESULT)}/items"
 
     (await http.delete(f"{path}/fco_c1")).raise_for_status()
 

@@ -27,31 +27,33 @@ begun = len(os.listdir(folder))
 open(f"{folder}/{number}-{os.getpid()}", "w").close()
 BODY
 """
-SERVES = "socket.socket(fileno=line).send(b'r')\n"
+REPORT_READY = "socket.socket(fileno=line).send(b'r')\n"
 
 
 @pytest.fixture
-def listening() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        yield found
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        yield bound
 
 
-def names(folder: Path) -> list[str]:
+def worker_names(folder: Path) -> list[str]:
     """Return number and process id of every worker that was ever started."""
     return [path.name for path in folder.iterdir()]
 
 
-def parent(folder: Path, listening: socket.socket, body: str, count: int = 2, seconds: float = 5) -> WorkerSupervisor:
+def make_supervisor(
+    folder: Path, listener: socket.socket, body: str, count: int = 2, seconds: float = 5
+) -> WorkerSupervisor:
     command = [sys.executable, "-S", "-c", WORKER.replace("BODY", body), str(folder)]
-    return WorkerSupervisor(command, listening, count, seconds=seconds)
+    return WorkerSupervisor(command, listener, count, seconds=seconds)
 
 
-def stopping(folder: Path, count: int, times: int = 1) -> threading.Thread:
+def stop_when_started(folder: Path, count: int, times: int = 1) -> threading.Thread:
     """Send SIGTERM to this process once `count` workers have been started."""
 
     def stop() -> None:
         deadline = time.monotonic() + 20
-        while len(names(folder)) < count and time.monotonic() < deadline:
+        while len(worker_names(folder)) < count and time.monotonic() < deadline:
             time.sleep(0.02)
         for _ in range(times):
             time.sleep(0.3)
@@ -63,55 +65,55 @@ def stopping(folder: Path, count: int, times: int = 1) -> threading.Thread:
 
 
 def test_all_workers_start_when_the_first_serves_and_end_with_the_parent(
-    tmp_path: Path, listening: socket.socket
+    tmp_path: Path, listener: socket.socket
 ) -> None:
-    stop = stopping(tmp_path, 3)
+    stop = stop_when_started(tmp_path, 3)
 
-    code = parent(tmp_path, listening, SERVES + "time.sleep(60)", count=3).run()
+    code = make_supervisor(tmp_path, listener, REPORT_READY + "time.sleep(60)", count=3).run()
 
     stop.join()
     assert code == 0
-    assert sorted(name.partition("-")[0] for name in names(tmp_path)) == ["1", "2", "3"]
-    assert not any(_is_alive(int(name.partition("-")[2])) for name in names(tmp_path))
+    assert sorted(name.partition("-")[0] for name in worker_names(tmp_path)) == ["1", "2", "3"]
+    assert not any(_is_alive(int(name.partition("-")[2])) for name in worker_names(tmp_path))
 
 
 def test_the_parent_exits_with_the_code_of_a_first_worker_that_cannot_serve(
-    tmp_path: Path, listening: socket.socket
+    tmp_path: Path, listener: socket.socket
 ) -> None:
-    assert parent(tmp_path, listening, "sys.exit(2)").run() == 2
-    assert len(names(tmp_path)) == 1
+    assert make_supervisor(tmp_path, listener, "sys.exit(2)").run() == 2
+    assert len(worker_names(tmp_path)) == 1
 
 
 def test_a_worker_that_dies_is_replaced(
-    tmp_path: Path, listening: socket.socket, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, listener: socket.socket, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stop = stopping(tmp_path, 5)
+    stop = stop_when_started(tmp_path, 5)
 
-    code = parent(tmp_path, listening, SERVES + "os._exit(7) if number == 2 else time.sleep(60)").run()
+    code = make_supervisor(tmp_path, listener, REPORT_READY + "os._exit(7) if number == 2 else time.sleep(60)").run()
 
     stop.join()
     assert code == 0
-    assert sum(name.startswith("1-") for name in names(tmp_path)) == 1
+    assert sum(name.startswith("1-") for name in worker_names(tmp_path)) == 1
     assert "Worker 2 (process " in caplog.text
     assert "ended with exit code 7; another takes its place." in caplog.text
 
 
 def test_a_worker_that_ignores_sigterm_does_not_block_the_shutdown(
-    tmp_path: Path, listening: socket.socket, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, listener: socket.socket, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stop = stopping(tmp_path, 1, times=2)
-    ignores_sigterm = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVES + "time.sleep(60)"
+    stop = stop_when_started(tmp_path, 1, times=2)
+    ignores_sigterm = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + REPORT_READY + "time.sleep(60)"
 
-    code = parent(tmp_path, listening, ignores_sigterm, count=1, seconds=1).run()
+    code = make_supervisor(tmp_path, listener, ignores_sigterm, count=1, seconds=1).run()
 
     stop.join()
     assert code == 0
 
 
-def test_inherited_sockets_are_parsed_and_report_ready_to_the_parent(listening: socket.socket) -> None:
+def test_inherited_sockets_are_parsed_and_report_ready_to_the_parent(listener: socket.socket) -> None:
     ours, theirs = socket.socketpair()
     with ours:
-        inherited = InheritedSockets.parse(f"2:1:{os.dup(listening.fileno())}:{theirs.detach()}")
+        inherited = InheritedSockets.parse(f"2:1:{os.dup(listener.fileno())}:{theirs.detach()}")
         inherited.report_ready()
         received = ours.recv(1)
         ours.close()
@@ -119,7 +121,7 @@ def test_inherited_sockets_are_parsed_and_report_ready_to_the_parent(listening: 
         with inherited.listening, inherited.parent_socket:
             parsed = (inherited.number, inherited.is_announcer, inherited.listening.getsockname(), received)
 
-    assert parsed == (2, True, listening.getsockname(), b"r")
+    assert parsed == (2, True, listener.getsockname(), b"r")
 
 
 def test_several_workers_need_postgresql() -> None:
@@ -160,16 +162,16 @@ def quits() -> int:
 """
 
 
-def _asked(server: ServerProcess, name: str) -> int:
+def _invoke(server: ServerProcess, name: str) -> int:
     return httpx.post(f"{server.url}/{name}/invoke", json={}, trust_env=False, timeout=30).json()
 
 
-def _everybody(server: ServerProcess, count: int) -> set[int]:
+def _worker_pids(server: ServerProcess, count: int) -> set[int]:
     """Return the ids of the answering processes once there are `count`."""
     pids: set[int] = set()
     deadline = time.monotonic() + 30
     while len(pids) < count and time.monotonic() < deadline:
-        pids.add(_asked(server, "who"))
+        pids.add(_invoke(server, "who"))
     return pids
 
 
@@ -182,12 +184,12 @@ def _is_alive(pid: int) -> bool:
 
 def test_a_worker_that_its_workflow_exits_is_replaced_while_others_serve(tmp_path: Path, postgres_url: str) -> None:
     with server_process(tmp_path, APP, "--workers", "2", db=postgres_url, rate_per_minute="0") as server:
-        before = _everybody(server, 2)
+        before = _worker_pids(server, 2)
         with pytest.raises(httpx.RemoteProtocolError):
-            _asked(server, "quits")
-        meanwhile = {_asked(server, "who") for _ in range(20)}
+            _invoke(server, "quits")
+        meanwhile = {_invoke(server, "who") for _ in range(20)}
         died = next(pid for pid in before if not _is_alive(pid))
-        after = _everybody(server, 2)
+        after = _worker_pids(server, 2)
         code = server.stop()
         lines = "\n".join(server.lines)
 
@@ -202,7 +204,7 @@ def test_a_worker_that_its_workflow_exits_is_replaced_while_others_serve(tmp_pat
 
 def test_workers_do_not_outlive_a_parent_that_was_killed(tmp_path: Path, postgres_url: str) -> None:
     with server_process(tmp_path, APP, "--workers", "2", db=postgres_url, rate_per_minute="0") as server:
-        workers = _everybody(server, 2)
+        workers = _worker_pids(server, 2)
         server.process.kill()
         deadline = time.monotonic() + 20
         while any(map(_is_alive, workers)) and time.monotonic() < deadline:

@@ -22,33 +22,33 @@ from palaver.testing import echo, in_process_transport, scripted
 from tests.server.fake_tab import FakeConnection, FakeTab, open_tab, wait_until
 from tests.server.keyed_server import keyed_server
 
-FOREVER = [{"text": "begin "}, {"sleep": 600}]
+ENDLESS_SCRIPT = [{"text": "begin "}, {"sleep": 600}]
 
 
-def asked(*script: Any) -> dict[str, Any]:
+def script_body(*script: Any) -> dict[str, Any]:
     return {"input": "go", "stream": True, "custom_inputs": {"script": list(script)}}
 
 
-spoken: list[int] = []
+produced_chunks: list[int] = []
 
 
 @chat(on_disconnect="finish")
 async def torrent(messages: list[Message]) -> AsyncIterator[str]:
     """Produces more than the client reads."""
-    spoken.clear()
+    produced_chunks.clear()
     for number in range(400):
-        spoken.append(number)
+        produced_chunks.append(number)
         yield "x" * 4096
         await asyncio.sleep(0)
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    made = Server(Registry([echo, scripted, torrent]), Settings(stream_stall=60))
-    await made.rest_api.get()
-    yield made
-    await made.engine.drain(0)
-    await made.close()
+    running = Server(Registry([echo, scripted, torrent]), Settings(stream_stall=60))
+    await running.rest_api.get()
+    yield running
+    await running.engine.drain(0)
+    await running.close()
 
 
 async def test_a_socket_request_gets_the_same_answer_as_over_http(server: Server) -> None:
@@ -68,7 +68,7 @@ async def test_a_socket_request_gets_the_same_answer_as_over_http(server: Server
 async def test_many_responses_stream_concurrently_and_each_can_be_aborted(server: Server) -> None:
     async with open_tab(server) as tab:
         for number in range(6):
-            tab.send(number, "/scripted/invocations", asked(*FOREVER))
+            tab.send(number, "/scripted/invocations", script_body(*ENDLESS_SCRIPT))
         await wait_until(lambda: all("begin " in tab.text(number) for number in range(6)))
         assert server.engine.active_count == 6
         tab.abort(3)
@@ -112,7 +112,7 @@ async def test_invalid_requests_get_an_error_message(server: Server) -> None:
 
 async def test_reusing_the_id_of_an_open_request_closes_the_socket(server: Server) -> None:
     async with open_tab(server) as tab:
-        tab.send(7, "/scripted/invocations", asked(*FOREVER))
+        tab.send(7, "/scripted/invocations", script_body(*ENDLESS_SCRIPT))
         tab.send(7, "/health")
         await wait_until(lambda: tab.closed is not None)
         await wait_until(lambda: server.engine.active_count == 0, 5)
@@ -123,7 +123,7 @@ async def test_reusing_the_id_of_an_open_request_closes_the_socket(server: Serve
 async def test_requests_beyond_the_open_request_limit_are_rejected(server: Server) -> None:
     async with open_tab(server) as tab:
         for number in range(MAX_OPEN_REQUESTS):
-            tab.send(number, "/scripted/invocations", asked(*FOREVER))
+            tab.send(number, "/scripted/invocations", script_body(*ENDLESS_SCRIPT))
         await wait_until(lambda: server.engine.active_count == MAX_OPEN_REQUESTS)
         tab.send(MAX_OPEN_REQUESTS, "/health")
         (refused,) = await tab.wait_ended(MAX_OPEN_REQUESTS)
@@ -166,10 +166,10 @@ async def test_a_slow_reader_causes_backpressure_and_loses_no_data(server: Serve
     async with open_tab(server) as tab:
         tab.can_read.clear()
         tab.send(1, "/torrent/invocations", {"input": "go", "stream": True})
-        tab.send(2, "/scripted/invocations", asked({"text": "quiet"}))
+        tab.send(2, "/scripted/invocations", script_body({"text": "quiet"}))
         await wait_until(lambda: server.engine.active_count >= 1)
         await asyncio.sleep(0.3)
-        produced = len(spoken)
+        produced = len(produced_chunks)
         tab.can_read.set()
         await tab.wait_ended(2)
         behind = len(tab.text(1))
@@ -243,11 +243,11 @@ async def test_a_tab_is_notified_of_changes_by_other_tabs(server: Server) -> Non
 
 
 async def changes_of(tab: FakeTab, kind: str, ref: str) -> list[Any]:
-    def found() -> list[Any]:
-        return [one for one in tab.changed if (one["changed"], one["ref"]) == (kind, ref)]
+    def matching() -> list[Any]:
+        return [change for change in tab.changed if (change["changed"], change["ref"]) == (kind, ref)]
 
-    await wait_until(lambda: any("run" in one for one in found()))
-    return found()
+    await wait_until(lambda: any("run" in change for change in matching()))
+    return matching()
 
 
 async def test_a_tab_is_notified_of_cell_runs_and_feedback(server: Server) -> None:
@@ -303,8 +303,8 @@ async def test_a_stopping_server_closes_an_idle_socket(server: Server) -> None:
 async def test_a_stopping_server_finishes_open_requests_and_rejects_new_ones(server: Server) -> None:
     connection = FakeConnection()
     async with open_tab(server, connection=connection) as tab:
-        tab.send(1, "/scripted/invocations", asked({"text": "begin "}, {"sleep": 0.3}, {"text": "end"}))
-        tab.send(2, "/scripted/invocations", asked(*FOREVER))
+        tab.send(1, "/scripted/invocations", script_body({"text": "begin "}, {"sleep": 0.3}, {"text": "end"}))
+        tab.send(2, "/scripted/invocations", script_body(*ENDLESS_SCRIPT))
         await wait_until(lambda: "begin " in tab.text(1) and "begin " in tab.text(2))
         assert connection.on_shutdown is not None
         connection.on_shutdown()
@@ -338,7 +338,7 @@ async def test_a_close_that_the_client_does_not_read_aborts_the_connection(
     monkeypatch.setattr(socket, "_CLOSE_TIMEOUT_S", 0.05)
     connection = FakeConnection()
     async with open_tab(server, connection=connection) as tab:
-        tab.send(7, "/scripted/invocations", asked(*FOREVER))
+        tab.send(7, "/scripted/invocations", script_body(*ENDLESS_SCRIPT))
         await wait_until(lambda: "begin " in tab.text(7))
         tab.can_read.clear()
         tab.send(7, "/health")
@@ -349,7 +349,7 @@ async def test_a_close_that_the_client_does_not_read_aborts_the_connection(
 @pytest.mark.parametrize("fault", [OSError(), RuntimeError()])
 async def test_send_errors_of_a_disconnected_client_end_its_runs(server: Server, fault: Exception) -> None:
     async with open_tab(server) as tab:
-        tab.send(7, "/scripted/invocations", asked(*FOREVER))
+        tab.send(7, "/scripted/invocations", script_body(*ENDLESS_SCRIPT))
         await wait_until(lambda: "begin " in tab.text(7))
         tab.fault = fault
         tab.send(8, "/health")
@@ -362,7 +362,7 @@ async def test_send_errors_of_a_disconnected_client_end_its_runs(server: Server,
 async def test_an_error_while_reading_ends_the_socket_and_its_runs(server: Server) -> None:
     async def break_it() -> None:
         async with open_tab(server) as tab:
-            tab.send(1, "/scripted/invocations", asked(*FOREVER))
+            tab.send(1, "/scripted/invocations", script_body(*ENDLESS_SCRIPT))
             await wait_until(lambda: "begin " in tab.text(1))
             tab._incoming.put_nowait({})
             await wait_until(lambda: server.engine.active_count == 0, 5)
@@ -459,7 +459,7 @@ async def test_revoking_a_key_closes_its_sockets(monkeypatch: pytest.MonkeyPatch
         key, header = await backend.create_key("read", "invoke")
         _, other_header = await backend.create_key("read")
         async with open_tab(backend.server, header) as tab, open_tab(backend.server, other_header) as other:
-            tab.send(1, "/scripted/invocations", asked(*FOREVER))
+            tab.send(1, "/scripted/invocations", script_body(*ENDLESS_SCRIPT))
             await wait_until(lambda: "begin " in tab.text(1))
             await backend.database.write(api_keys.revoke_key, key.project, key.id, at=datetime.now(UTC))
             backend.server.authenticator.invalidate(key.id)

@@ -36,8 +36,8 @@ CALLS: dict[str, tuple[str, Any, dict[str, str]]] = {
 }
 
 
-async def traced(http: httpx.AsyncClient, server: Any, trace: str = TRACE) -> list[dict[str, Any]]:
-    """The spans of a trace, the earliest first."""
+async def trace_spans(http: httpx.AsyncClient, server: Any, trace: str = TRACE) -> list[dict[str, Any]]:
+    """Return the spans of a trace, earliest first."""
     await server.runtime.telemetry.flush()
     answer = await http.get(f"/api/traces/{trace}/skeleton")
     assert answer.status_code == 200, answer.text
@@ -49,7 +49,7 @@ async def test_a_run_joins_its_callers_trace_and_returns_its_own_context(name: s
     path, body, headers = CALLS[name]
     async with thread_server() as (http, server):
         answer = await http.post(path, json=body, headers={**headers, **PARENT})
-        spans = await traced(http, server)
+        spans = await trace_spans(http, server)
 
     assert answer.headers["x-palaver-trace-id"] == TRACE, answer.text
     match = re.fullmatch(rf"00-{TRACE}-([0-9a-f]{{16}})-01", answer.headers["traceparent"])
@@ -63,7 +63,7 @@ async def test_a_call_without_trace_context_starts_a_new_trace(name: str) -> Non
     path, body, headers = CALLS[name]
     async with thread_server() as (http, server):
         answer = await http.post(path, json=body, headers=headers)
-        spans = await traced(http, server, answer.headers["x-palaver-trace-id"])
+        spans = await trace_spans(http, server, answer.headers["x-palaver-trace-id"])
 
     trace, span = answer.headers["traceparent"].split("-")[1:3]
     assert (trace, [(one["span_id"], one["parent_id"]) for one in spans]) == (
@@ -80,7 +80,7 @@ async def test_a_turn_in_a_thread_joins_its_callers_trace(accept: str) -> None:
             f"/api/threads/{thread}/turns", json={"messages": HELLO}, headers={"accept": accept, **PARENT}
         )
         await server.engine.drain(5)
-        spans = await traced(http, server)
+        spans = await trace_spans(http, server)
 
     assert answer.status_code in (200, 202), answer.text
     assert answer.headers["x-palaver-trace-id"] == TRACE
@@ -97,7 +97,7 @@ async def test_socket_calls_join_the_trace_of_their_socket_or_request() -> None:
         async with open_tab(server) as page:
             page.send(1, "/echo/invoke", {"messages": HELLO}, **PARENT)
             headers = (await page.wait_ended(1))[0]["headers"]
-        spans = await traced(http, server)
+        spans = await trace_spans(http, server)
 
     assert [span["parent_id"] for span in spans] == [SPAN] * 3
     assert headers["x-palaver-trace-id"] == TRACE
@@ -131,8 +131,8 @@ async def test_a_remote_call_between_two_servers_is_one_trace() -> None:
         )
         async with thread_server(remote) as (http, server):
             answer = await http.post("/front/invoke", json={"messages": HELLO}, headers=PARENT)
-            front = await traced(http, server)
-            back = await traced(there, other)
+            front = await trace_spans(http, server)
+            back = await trace_spans(there, other)
 
     assert answer.json()["content"] == "You said Hi."
     [first], [second] = front, back

@@ -29,13 +29,13 @@ async def database() -> AsyncIterator[Database]:
     await opened.close()
 
 
-async def made(database: Database, parameters: dict[str, Any]) -> None:
+async def create_variant(database: Database, parameters: dict[str, Any]) -> None:
     draft = VariantDraft(workflow="tutor", name="short", parameters=parameters)
     await database.write(variants.create_variant, "default", draft, id="var_1", at=utc_now())
 
 
 async def test_a_reference_resolves_to_the_parameters_of_its_version(database: Database) -> None:
-    await made(database, {"style": "short"})
+    await create_variant(database, {"style": "short"})
 
     resolved = await resolve_variant(database, "default", tutor, "short")
 
@@ -60,7 +60,7 @@ async def test_the_default_variant_follows_the_code(database: Database) -> None:
 
 @pytest.mark.parametrize("reference", ["none", "short:2", "other@short", "a b", "default:9"])
 async def test_an_unknown_reference_is_an_invalid_parameter(database: Database, reference: str) -> None:
-    await made(database, {})
+    await create_variant(database, {})
 
     with pytest.raises(InvalidParameter):
         await resolve_variant(database, "default", tutor, reference)
@@ -69,7 +69,7 @@ async def test_an_unknown_reference_is_an_invalid_parameter(database: Database, 
 
 
 async def test_a_variant_that_no_longer_fits_the_workflow_is_rejected(database: Database) -> None:
-    await made(database, {"colour": "red", "style": 5})
+    await create_variant(database, {"colour": "red", "style": 5})
 
     with pytest.raises(InvalidParameter) as caught:
         await resolve_variant(database, "default", tutor, "short")
@@ -86,24 +86,24 @@ async def test_a_variant_that_no_longer_fits_the_workflow_is_rejected(database: 
     assert len(caught.value.details["faults"]) == 2
 
 
-def remote(parameters: dict[str, Any] | None) -> Workflow:
-    def described(**known: Any) -> Description:
+def remote_workflow(parameters: dict[str, Any] | None) -> Workflow:
+    def description(**known: Any) -> Description:
         return Description(name="far", flags={"is_chat": False}, remote=True, **known)
 
-    service = RemoteService(url="http://far", dialect="invoke", description=described(parameters=parameters or {}))
+    service = RemoteService(url="http://far", dialect="invoke", description=description(parameters=parameters or {}))
 
-    async def look() -> None:
+    async def discover() -> None:
         return None
 
     known = service if parameters is not None else None
-    return RemoteWorkflow(known, placeholder=described(), url="http://far", discover=look, headers={}, timeout=1)
+    return RemoteWorkflow(known, placeholder=description(), url="http://far", discover=discover, headers={}, timeout=1)
 
 
 async def test_the_last_known_default_of_a_remote_service_is_used_while_it_is_down(database: Database) -> None:
-    await store_default_variant(database, "default", remote({"style": "far"}))
-    await store_default_variant(database, "default", remote(None))
+    await store_default_variant(database, "default", remote_workflow({"style": "far"}))
+    await store_default_variant(database, "default", remote_workflow(None))
 
-    assert await resolve_variant(database, "default", remote(None), "default") == ResolvedVariant(
+    assert await resolve_variant(database, "default", remote_workflow(None), "default") == ResolvedVariant(
         "default:1", {"style": "far"}
     )
 

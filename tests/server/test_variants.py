@@ -52,7 +52,7 @@ async def http(app: Litestar) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def made(http: httpx.AsyncClient, name: str = "short", **parameters: Any) -> dict[str, Any]:
+async def create_variant(http: httpx.AsyncClient, name: str = "short", **parameters: Any) -> dict[str, Any]:
     body = {"name": name, "parameters": parameters or {"style": "short"}}
     answer = await http.post("/api/workflows/tutor/variants", json=body)
     assert answer.status_code == 201, answer.text
@@ -128,7 +128,7 @@ async def test_the_default_variant_cannot_be_edited(http: httpx.AsyncClient) -> 
 
 async def test_variants_are_listed_in_pages_without_archived_ones(http: httpx.AsyncClient) -> None:
     await http.get("/api/workflows/tutor/variants")
-    one, two = await made(http, "one"), await made(http, "two")
+    one, two = await create_variant(http, "one"), await create_variant(http, "two")
     (await http.delete(f"/api/variants/{one['id']}")).raise_for_status()
 
     first = (await http.get("/api/workflows/tutor/variants?limit=1")).json()
@@ -158,7 +158,7 @@ async def test_a_limit_outside_1_to_200_is_rejected(http: httpx.AsyncClient, lim
 
 
 async def test_parameters_are_checked_when_they_are_committed(http: httpx.AsyncClient) -> None:
-    variant = await made(http)
+    variant = await create_variant(http)
     wrong = {"temperature": "hot", "colour": "red"}
     first = await http.post("/api/workflows/tutor/variants", json={"name": "x", "parameters": wrong})
     later = await http.post(f"/api/variants/{variant['id']}/versions", json={"base": 1, "parameters": wrong})
@@ -211,7 +211,7 @@ async def test_an_invalid_variant_name_is_rejected(http: httpx.AsyncClient, name
 
 
 async def test_variant_names_are_unique_in_a_workflow(http: httpx.AsyncClient) -> None:
-    variant, other = await made(http), await made(http, "other")
+    variant, other = await create_variant(http), await create_variant(http, "other")
     again = await http.post("/api/workflows/tutor/variants", json={"name": "short", "parameters": {}})
     renamed = await http.patch(f"/api/variants/{other['id']}", json={"name": "short"})
     (await http.delete(f"/api/variants/{variant['id']}")).raise_for_status()
@@ -223,7 +223,7 @@ async def test_variant_names_are_unique_in_a_workflow(http: httpx.AsyncClient) -
 
 
 async def test_a_new_version_must_be_based_on_the_newest(http: httpx.AsyncClient) -> None:
-    url = f"/api/variants/{(await made(http))['id']}/versions"
+    url = f"/api/variants/{(await create_variant(http))['id']}/versions"
     newer = {"base": 1, "parameters": {"style": "terse", "temperature": 1.0}, "message": "terser"}
     second = await http.post(url, json=newer)
     same = await http.post(url, json=newer)
@@ -252,8 +252,8 @@ async def test_a_new_version_must_be_based_on_the_newest(http: httpx.AsyncClient
 
 
 async def test_the_diff_of_two_versions_lists_changed_parameters(http: httpx.AsyncClient) -> None:
-    variant = await made(http)
-    await made(http, "other", temperature=0.7)
+    variant = await create_variant(http)
+    await create_variant(http, "other", temperature=0.7)
     url = f"/api/variants/{variant['id']}"
     (
         await http.post(f"{url}/versions", json={"base": 1, "parameters": {"style": "terse", "temperature": 0.7}})
@@ -272,7 +272,7 @@ async def test_the_diff_of_two_versions_lists_changed_parameters(http: httpx.Asy
 
 
 async def test_a_variant_is_renamed_described_archived_and_restored(http: httpx.AsyncClient) -> None:
-    url = f"/api/variants/{(await made(http))['id']}"
+    url = f"/api/variants/{(await create_variant(http))['id']}"
     changed = await http.patch(url, json={"name": "brief", "description": "x", "archived": True, "more": 1})
     restored = await http.patch(url, json={"description": None, "archived": None})
     nothing = await http.patch(url, json={})
@@ -289,7 +289,7 @@ async def test_a_variant_is_renamed_described_archived_and_restored(http: httpx.
 
 
 async def test_an_archived_variant_and_its_versions_stay_readable(http: httpx.AsyncClient) -> None:
-    url = f"/api/variants/{(await made(http))['id']}"
+    url = f"/api/variants/{(await create_variant(http))['id']}"
     archived = await http.delete(url)
 
     assert (archived.status_code, archived.content) == (204, b"")
@@ -298,7 +298,7 @@ async def test_an_archived_variant_and_its_versions_stay_readable(http: httpx.As
 
 
 async def test_a_variant_with_a_matching_etag_is_304(http: httpx.AsyncClient) -> None:
-    url = f"/api/variants/{(await made(http))['id']}"
+    url = f"/api/variants/{(await create_variant(http))['id']}"
     tag = (await http.get(url)).headers["etag"]
     same = await http.get(url, headers={"if-none-match": f'"x", W/{tag}'})
     other = await http.get(url, headers={"if-none-match": '"x"'})
@@ -309,7 +309,7 @@ async def test_a_variant_with_a_matching_etag_is_304(http: httpx.AsyncClient) ->
 
 @pytest.mark.parametrize("method", ["PATCH", "DELETE"])
 async def test_a_change_with_a_stale_etag_is_rejected(http: httpx.AsyncClient, method: str) -> None:
-    url = f"/api/variants/{(await made(http))['id']}"
+    url = f"/api/variants/{(await create_variant(http))['id']}"
     old = (await http.get(url)).headers["etag"]
     newer = (await http.patch(url, json={"description": "newer"})).headers["etag"]
     body: dict[str, Any] = {"json": {"description": "mine"}} if method == "PATCH" else {}
@@ -326,7 +326,7 @@ async def test_a_change_with_a_stale_etag_is_rejected(http: httpx.AsyncClient, m
 async def test_a_variant_of_another_project_gets_the_same_404_as_an_unknown_one(
     app: Litestar, http: httpx.AsyncClient
 ) -> None:
-    url = f"/api/variants/{(await made(http))['id']}"
+    url = f"/api/variants/{(await create_variant(http))['id']}"
     unknown = "/api/variants/var_00000000000000000000000000"
     async with rest_client(app, FakeCaller("other")) as other_project:
         for method, tail, body in [
@@ -363,7 +363,7 @@ async def test_a_workflow_that_is_not_served_has_no_variants(http: httpx.AsyncCl
 
 
 async def test_a_variant_reports_when_it_no_longer_fits_the_code(database: Database, http: httpx.AsyncClient) -> None:
-    variant = await made(http)
+    variant = await create_variant(http)
 
     @workflow(name="tutor")
     def changed(text: str, tone: Annotated[str, Parameter()] = "kind") -> str:
@@ -399,8 +399,8 @@ NDJSON = {"content-type": "application/x-ndjson"}
 
 async def test_variants_are_exported_and_imported_as_ndjson(app: Litestar, http: httpx.AsyncClient) -> None:
     await http.get("/api/workflows/tutor/variants")
-    await made(http)
-    archived = await made(http, "gone")
+    await create_variant(http)
+    archived = await create_variant(http, "gone")
     (await http.delete(f"/api/variants/{archived['id']}")).raise_for_status()
     exported = await http.get("/api/variants/export?workflow=tutor")
     none = await http.get("/api/variants/export?workflow=other")
@@ -423,7 +423,7 @@ async def test_variants_are_exported_and_imported_as_ndjson(app: Litestar, http:
 async def test_more_variants_than_a_page_are_exported(http: httpx.AsyncClient) -> None:
     names = {f"v{number}" for number in range(53)}
     for name in names:
-        await made(http, name)
+        await create_variant(http, name)
 
     lines = (await http.get("/api/variants/export")).text.splitlines()
 
@@ -431,7 +431,7 @@ async def test_more_variants_than_a_page_are_exported(http: httpx.AsyncClient) -
 
 
 async def test_an_import_commits_a_new_version_of_a_changed_variant(http: httpx.AsyncClient) -> None:
-    variant = await made(http)
+    variant = await create_variant(http)
     (await http.delete(f"/api/variants/{variant['id']}")).raise_for_status()
     line = LINE.replace(b'"short"}', b'"terse"}').replace(b'""', b'"New."')
     answer = await http.post("/api/variants/import", content=b"\n" + line, headers=NDJSON)

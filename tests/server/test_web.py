@@ -32,7 +32,7 @@ SCRIPT = b"export const answer = 42;\n"
 
 
 @pytest.fixture
-def built(tmp_path: Path) -> Path:
+def web_folder(tmp_path: Path) -> Path:
     """The folder of a built web app."""
     assets = tmp_path / "web" / "assets"
     assets.mkdir(parents=True)
@@ -47,16 +47,16 @@ def built(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def showing(web: Path | None, **settings: object) -> AsyncIterator[httpx.AsyncClient]:
+async def web_client(web: Path | None, **settings: object) -> AsyncIterator[httpx.AsyncClient]:
     server = Server(Registry([echo]), Settings(**settings), web=web)  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         yield http
     await server.close()
 
 
-async def test_every_page_path_returns_the_same_document(built: Path) -> None:
+async def test_every_page_path_returns_the_same_document(web_folder: Path) -> None:
     expected = INDEX.replace("/__ROOT__", "")
-    async with showing(built) as http:
+    async with web_client(web_folder) as http:
         answers = [
             await http.get(path) for path in ("/", "/play/brd_1?cell=r1.c1", *(f"/{page}" for page in PAGE_SEGMENTS))
         ]
@@ -69,8 +69,8 @@ async def test_every_page_path_returns_the_same_document(built: Path) -> None:
     assert (posted.status_code, posted.headers["allow"]) == (405, "GET, HEAD")
 
 
-async def test_pages_and_assets_have_the_security_headers(built: Path) -> None:
-    async with showing(built) as http:
+async def test_pages_and_assets_have_the_security_headers(web_folder: Path) -> None:
+    async with web_client(web_folder) as http:
         answers = [await http.get(path) for path in ("/", "/login", "/assets/a-1.js", "/assets/plain-2.css")]
 
     for answer in answers:
@@ -80,9 +80,9 @@ async def test_pages_and_assets_have_the_security_headers(built: Path) -> None:
         assert answer.headers["cross-origin-opener-policy"] == "same-origin"
 
 
-async def test_every_response_has_a_new_nonce_in_both_header_and_document(built: Path) -> None:
-    (built / "index.html").write_text('<meta property="csp-nonce" nonce="__NONCE__">', encoding="utf-8")
-    async with showing(built) as http:
+async def test_every_response_has_a_new_nonce_in_both_header_and_document(web_folder: Path) -> None:
+    (web_folder / "index.html").write_text('<meta property="csp-nonce" nonce="__NONCE__">', encoding="utf-8")
+    async with web_client(web_folder) as http:
         answers = [await http.get("/"), await http.get("/")]
 
     in_document = [re.findall(r'nonce="([\w-]{20,})"', answer.text) for answer in answers]
@@ -95,8 +95,8 @@ async def test_every_response_has_a_new_nonce_in_both_header_and_document(built:
     assert not any("etag" in answer.headers for answer in answers)
 
 
-async def test_the_root_path_is_the_prefix_of_every_url_in_the_document(built: Path) -> None:
-    async with showing(built, root_path="/base") as http:
+async def test_the_root_path_is_the_prefix_of_every_url_in_the_document(web_folder: Path) -> None:
+    async with web_client(web_folder, root_path="/base") as http:
         with_prefix, without_prefix = await http.get("/base/play/x"), await http.get("/play/x")
         file = await http.get("/base/assets/plain-2.css")
 
@@ -116,10 +116,10 @@ async def test_the_root_path_is_the_prefix_of_every_url_in_the_document(built: P
     ],
 )
 async def test_an_asset_is_sent_in_an_encoding_that_the_browser_accepts(
-    built: Path, accepted: str, encoding: str | None, body: bytes
+    web_folder: Path, accepted: str, encoding: str | None, body: bytes
 ) -> None:
     async with (
-        showing(built) as http,
+        web_client(web_folder) as http,
         http.stream("GET", "/assets/a-1.js", headers={"accept-encoding": accepted}) as answer,
     ):
         raw = b"".join([piece async for piece in answer.aiter_raw()])
@@ -131,8 +131,8 @@ async def test_an_asset_is_sent_in_an_encoding_that_the_browser_accepts(
     assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
 
 
-async def test_an_asset_with_a_matching_etag_is_304(built: Path) -> None:
-    async with showing(built) as http:
+async def test_an_asset_with_a_matching_etag_is_304(web_folder: Path) -> None:
+    async with web_client(web_folder) as http:
         first = await http.get("/assets/plain-2.css")
         again = await http.get("/assets/plain-2.css", headers={"if-none-match": f'"x", W/{first.headers["etag"]}'})
         packed = await http.get("/assets/a-1.js", headers={"if-none-match": first.headers["etag"]})
@@ -164,8 +164,8 @@ async def test_an_asset_with_a_matching_etag_is_304(built: Path) -> None:
         "/play/../secret.txt",
     ],
 )
-async def test_no_spelling_of_a_path_returns_another_file(built: Path, path: str) -> None:
-    server = Server(Registry([echo]), web=built)
+async def test_no_spelling_of_a_path_returns_another_file(web_folder: Path, path: str) -> None:
+    server = Server(Registry([echo]), web=web_folder)
     answers: list[dict[str, object]] = []
 
     async def send(message: dict[str, object]) -> None:
@@ -185,18 +185,18 @@ async def test_no_spelling_of_a_path_returns_another_file(built: Path, path: str
     assert b"swordfish" not in bytes(answers[-1].get("body", b""))  # type: ignore[call-overload]
 
 
-async def test_a_deleted_asset_is_not_found(built: Path) -> None:
-    async with showing(built) as http:
-        (built / "assets" / "plain-2.css").unlink()
+async def test_a_deleted_asset_is_not_found(web_folder: Path) -> None:
+    async with web_client(web_folder) as http:
+        (web_folder / "assets" / "plain-2.css").unlink()
         answer = await http.get("/assets/plain-2.css")
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
 
 
-async def test_a_rebuilt_page_is_served_without_a_restart(built: Path) -> None:
-    async with showing(built) as http:
-        (built / "assets" / "b-3.js").write_bytes(b"new")
-        index = built / "index.html"
+async def test_a_rebuilt_page_is_served_without_a_restart(web_folder: Path) -> None:
+    async with web_client(web_folder) as http:
+        (web_folder / "assets" / "b-3.js").write_bytes(b"new")
+        index = web_folder / "index.html"
         index.write_text("new", encoding="utf-8")
         os.utime(index, ns=(1, 1))
         shown, file = await http.get("/play"), await http.get("/assets/b-3.js")
@@ -204,10 +204,10 @@ async def test_a_rebuilt_page_is_served_without_a_restart(built: Path) -> None:
     assert (shown.text, file.text) == ("new", "new")
 
 
-async def test_a_deleted_page_is_still_served(built: Path) -> None:
+async def test_a_deleted_page_is_still_served(web_folder: Path) -> None:
     """The plain page lists the served workflows, so it must not replace a public page."""
-    async with showing(built) as http:
-        (built / "index.html").unlink()
+    async with web_client(web_folder) as http:
+        (web_folder / "index.html").unlink()
         shown = await http.get("/")
 
     assert shown.text == INDEX.replace("/__ROOT__", "")
@@ -221,11 +221,11 @@ async def test_without_a_built_web_app_only_the_plain_page_is_served() -> None:
     assert (page.status_code, file.status_code) == (404, 404)
 
 
-async def test_with_keys_the_page_is_public_and_the_data_is_not(built: Path) -> None:
+async def test_with_keys_the_page_is_public_and_the_data_is_not(web_folder: Path) -> None:
     async with keyed_server() as backend:
         await backend.create_key("read")
         plain = await backend.http.get("/")
-        backend.server.pages = web.WebPages(built, backend.server.registry)
+        backend.server.pages = web.WebPages(web_folder, backend.server.registry)
         open_to_all = [await backend.http.get(path) for path in ("/", "/play/x", "/login", "/assets/a-1.js")]
         data = [await backend.http.get(path) for path in ("/api/bootstrap", "/api/workflows", "/openapi.json")]
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.traces.mapped_span import field_of, text
 
-# Fields of one value. Names that hold JSON say where in it the value is to stand.
+# Fields with a single value. For attributes that hold JSON, the name ends with the key of the value in it.
 
 MLFLOW_USAGE, MLFLOW_COST = "mlflow.chat.tokenUsage", "mlflow.llm.cost"
 SOURCES: dict[str, list[str]] = {
@@ -117,7 +117,7 @@ SOURCES: dict[str, list[str]] = {
 
 
 def attributes_for(values: dict[str, Any]) -> dict[str, Any]:
-    """The attributes that say so."""
+    """Return span attributes that set these values."""
     attributes: dict[str, Any] = {}
     for name, value in values.items():
         prefix, _, key = name.rpartition(".")
@@ -139,12 +139,12 @@ def value_of(field: str, index: int) -> Any:
 
 
 @pytest.mark.parametrize(("field", "name"), [(field, name) for field, names in SOURCES.items() for name in names])
-def test_each_name_alone_fills_its_field(field: str, name: str) -> None:
+def test_each_attribute_alone_fills_its_field(field: str, name: str) -> None:
     assert field_of(attributes_for({name: value_of(field, 0)}), field) == value_of(field, 0)
 
 
 @pytest.mark.parametrize("field", SOURCES)
-def test_of_several_the_first_of_the_order_counts(field: str) -> None:
+def test_the_attribute_with_the_highest_precedence_fills_the_field(field: str) -> None:
     values = {name: value_of(field, index) for index, name in enumerate(SOURCES[field])}
 
     for index, name in enumerate(SOURCES[field]):
@@ -153,7 +153,7 @@ def test_of_several_the_first_of_the_order_counts(field: str) -> None:
     assert field_of(attributes_for(values), field) is None
 
 
-# Kinds of spans, and how they ended
+# Span kinds and finish reasons
 
 KINDS: dict[str, dict[str, str]] = {
     "gen_ai.operation.name": {
@@ -213,11 +213,11 @@ KINDS: dict[str, dict[str, str]] = {
         for attribute_value, kind in kind_by_value.items()
     ],
 )
-def test_each_word_for_a_kind(name: str, attribute_value: str, kind: str) -> None:
+def test_each_attribute_value_maps_to_its_span_kind(name: str, attribute_value: str, kind: str) -> None:
     assert field_of(attributes_for({name: attribute_value}), "kind") == kind
 
 
-def test_of_several_words_for_a_kind_the_first_of_the_order_counts() -> None:
+def test_the_kind_attribute_with_the_highest_precedence_is_used() -> None:
     kind_attributes = {
         "gen_ai.operation.name": "plan",
         "openinference.span.kind": "EVALUATOR",
@@ -255,13 +255,13 @@ FINISHES = {
         "gen_ai.completion.0.finish_reason",
     ],
 )
-def test_each_word_for_an_end(name: str, attribute_value: str, finish: str | None) -> None:
+def test_each_finish_reason_is_mapped(name: str, attribute_value: str, finish: str | None) -> None:
     assert (
         field_of({name: [attribute_value, "stop"] if name.endswith("reasons") else attribute_value}, "finish") == finish
     )
 
 
-# Fields that have a form of their own
+# Structured fields and workflow names
 
 FUNCTION = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}
 DEFINED = [{"name": "f", "description": "d", "parameters": {"type": "object"}}]
@@ -329,5 +329,7 @@ FORMS: list[tuple[dict[str, Any], str, Any]] = [
 
 
 @pytest.mark.parametrize(("attributes", "field", "value"), FORMS, ids=repr)
-def test_each_form_of_parameters_tools_and_names(attributes: dict[str, Any], field: str, value: Any) -> None:
+def test_each_form_of_parameters_tools_inputs_outputs_and_workflow_is_read(
+    attributes: dict[str, Any], field: str, value: Any
+) -> None:
     assert field_of(attributes, field) == value

@@ -50,7 +50,7 @@ def summarize_tabs(tabs: list[Tab]) -> list[Any]:
 # One trace
 
 
-def test_a_trace_says_what_its_root_says() -> None:
+def test_the_turn_of_a_trace_has_the_messages_of_its_root() -> None:
     root = span(messages_in=(USER("Hi"),), messages_out=(BOT("Hello."),))
     call = span("call", messages_in=(USER("other"),), messages_out=(BOT("other"),))
 
@@ -59,7 +59,7 @@ def test_a_trace_says_what_its_root_says() -> None:
     )
 
 
-def test_a_root_without_one_side_yields_to_the_last_call_that_has_both() -> None:
+def test_the_last_call_with_input_and_output_is_used_if_the_root_lacks_one() -> None:
     half = span("half", messages_in=(USER("half"),))
     call = span("call", messages_in=(USER("Hi"),), messages_out=(BOT("Hello."),))
 
@@ -72,18 +72,18 @@ CALL = BOT(ToolCall("c1", "weather", "{}"))
 STEPS = (CALL, Message.tool("c1", "4 °C"))
 
 
-def test_a_root_that_tells_of_question_and_answer_only_yields_to_a_call_that_tells_of_the_steps_too() -> None:
+def test_a_call_with_the_steps_replaces_a_root_with_only_question_and_answer() -> None:
     question, reply = (BE_KIND, USER("Weather?")), BOT("4 °C.")
     call = span("call", messages_in=(*question, *STEPS), messages_out=(reply,))
 
-    summed = BOT("4 °C.", ToolCall("c1", "weather", "{}"))
-    for answer in ((reply,), (summed,), (summed, STEPS[1])):
+    reply_with_call = BOT("4 °C.", ToolCall("c1", "weather", "{}"))
+    for answer in ((reply,), (reply_with_call,), (reply_with_call, STEPS[1])):
         result = build_turn(span(messages_in=question, messages_out=answer), [call])
 
         assert (result.span_id, result.messages_in, result.messages_out) == ("call", (*question, *STEPS), (reply,))
 
 
-def test_a_run_of_ours_is_believed_whatever_the_models_behind_it_were_told() -> None:
+def test_the_root_of_a_palaver_run_is_used_even_if_a_call_has_more_messages() -> None:
     question, reply = (USER("Weather?"),), (BOT("4 °C."),)
     call = span("call", messages_in=(BE_KIND, *question, *STEPS), messages_out=reply)
 
@@ -92,7 +92,7 @@ def test_a_run_of_ours_is_believed_whatever_the_models_behind_it_were_told() -> 
     assert (result.span_id, result.messages_in, result.messages_out) == ("root", question, reply)
 
 
-def test_a_root_that_tells_of_as_much_or_of_something_else_is_believed() -> None:
+def test_a_root_with_the_same_steps_or_other_messages_than_the_call_is_used() -> None:
     reply = BOT("4 °C.")
     call = span("call", messages_in=(BE_KIND, USER("Weather?"), *STEPS), messages_out=(reply,))
 
@@ -108,27 +108,27 @@ def test_a_root_that_tells_of_as_much_or_of_something_else_is_believed() -> None
         assert (build_turn(root, [call]).span_id, build_turn(root, [call]).messages_out) == ("root", answer)
 
 
-def test_texts_are_lifted_where_nobody_has_messages() -> None:
+def test_text_inputs_and_outputs_become_messages_if_no_span_has_messages() -> None:
     result = build_turn(span(inputs="What?", outputs="That."), [span("call")])
 
     assert (result.span_id, result.messages_in, result.messages_out) == ("root", (USER("What?"),), (BOT("That."),))
 
 
-def test_what_is_no_text_is_carried_by_a_message() -> None:
+def test_inputs_and_outputs_that_are_not_text_become_data_parts() -> None:
     result = build_turn(span(inputs={"city": "Oslo"}, outputs=[1]))
 
     assert result.messages_in == (USER(Data(name="inputs", value={"city": "Oslo"})),)
     assert result.messages_out == (BOT(Data(name="outputs", value=[1])),)
 
 
-def test_a_trace_that_says_nothing_has_no_messages() -> None:
+def test_empty_inputs_and_outputs_give_no_messages() -> None:
     for inputs, outputs in ((None, ""), ({}, [])):
         result = build_turn(span(inputs=inputs, outputs=outputs))
 
         assert (result.messages_in, result.messages_out) == ((), ())
 
 
-def test_an_answer_that_begins_with_the_question_is_shown_without() -> None:
+def test_input_messages_repeated_in_the_output_are_removed_from_it() -> None:
     question = (BE_KIND, USER("Hi"))
 
     result = build_turn(span(messages_in=question, messages_out=(*question, BOT("Hello."))))
@@ -136,7 +136,7 @@ def test_an_answer_that_begins_with_the_question_is_shown_without() -> None:
     assert (result.messages_in, result.messages_out) == (question, (BOT("Hello."),))
 
 
-def test_tools_of_which_no_message_tells_are_steps() -> None:
+def test_tool_spans_that_match_no_tool_call_message_become_tool_steps() -> None:
     call = BOT(ToolCall(call_id="c1", name="told"), ToolCall(call_id="c2", name="named"))
     root = span(messages_in=(USER("Hi"), call), messages_out=(BOT("Hello."),))
     tools = [
@@ -152,7 +152,7 @@ def test_tools_of_which_no_message_tells_are_steps() -> None:
     )
 
 
-def test_a_result_tells_of_a_tool_too() -> None:
+def test_a_tool_span_with_a_tool_result_message_is_not_a_step() -> None:
     root = span(messages_in=(USER("Hi"), Message.tool("c1", 4)), messages_out=(BOT("4"),))
 
     assert build_turn(root, (), [span("calc", tool=Tool("calc", "c1"))]).tools == ()
@@ -161,7 +161,7 @@ def test_a_result_tells_of_a_tool_too() -> None:
 # A session
 
 
-def test_what_repeats_the_thread_so_far_is_shown_once() -> None:
+def test_repeated_history_is_shown_once() -> None:
     tabs = build_tabs(
         [
             turn(1, [BE_KIND, USER("Hi")], BOT("Hello.")),
@@ -174,7 +174,7 @@ def test_what_repeats_the_thread_so_far_is_shown_once() -> None:
     assert tabs[0].steps[3] == MessageStep(trace_id="t2", span_id="s2", message=USER("And?"))
 
 
-def test_traces_that_bring_only_what_is_new_follow_each_other() -> None:
+def test_traces_with_only_new_messages_are_appended() -> None:
     tabs = build_tabs(
         [
             turn(1, [BE_KIND, USER("Hi")], BOT("Hello.")),
@@ -186,7 +186,7 @@ def test_traces_that_bring_only_what_is_new_follow_each_other() -> None:
     assert summarize_tabs(tabs) == [(None, ["Be kind.", "Hi", "Hello.", "And?", "Well.", "Hi", "Hello."])]
 
 
-def test_new_instructions_are_shown_again() -> None:
+def test_changed_system_instructions_are_shown() -> None:
     tabs = build_tabs(
         [turn(1, [BE_KIND, USER("Hi")], BOT("Hello.")), turn(2, [Message.system("Be brief."), USER("And?")])]
     )
@@ -194,13 +194,13 @@ def test_new_instructions_are_shown_again() -> None:
     assert summarize_tabs(tabs) == [(None, ["Be kind.", "Hi", "Hello.", "Be brief.", "And?"])]
 
 
-def test_another_answer_to_the_same_is_a_branch() -> None:
+def test_another_answer_to_the_same_question_is_a_branch() -> None:
     tabs = build_tabs([turn(1, [USER("Hi")], BOT("Hello.")), turn(2, [USER("Hi")], BOT("Good day."))])
 
     assert summarize_tabs(tabs) == [(None, ["Hi", "Hello."]), (Origin(0, 1), ["Good day."])]
 
 
-def test_another_question_is_a_branch_and_each_goes_on() -> None:
+def test_another_question_is_a_branch_and_both_branches_continue() -> None:
     first = [USER("Hi"), BOT("Hello.")]
     tabs = build_tabs(
         [
@@ -218,19 +218,19 @@ def test_another_question_is_a_branch_and_each_goes_on() -> None:
     ]
 
 
-def test_a_history_of_something_else_is_a_tab_of_its_own() -> None:
+def test_an_unrelated_history_opens_a_separate_tab() -> None:
     tabs = build_tabs([turn(1, [USER("Hi")], BOT("Hello.")), turn(2, [USER("x"), BOT("y"), USER("z")], BOT("!"))])
 
     assert summarize_tabs(tabs) == [(None, ["Hi", "Hello."]), (None, ["x", "y", "z", "!"])]
 
 
-def test_the_same_trace_twice_is_shown_once() -> None:
+def test_two_traces_with_the_same_messages_are_shown_once() -> None:
     tabs = build_tabs([turn(1, [USER("Hi")], BOT("Hello.")), turn(2, [USER("Hi")], BOT("Hello."))])
 
     assert summarize_tabs(tabs) == [(None, ["Hi", "Hello."])]
 
 
-def test_a_history_of_only_the_last_messages_goes_on() -> None:
+def test_a_truncated_history_continues_the_conversation() -> None:
     tabs = build_tabs(
         [
             turn(1, [USER("1")], BOT("one")),
@@ -242,7 +242,7 @@ def test_a_history_of_only_the_last_messages_goes_on() -> None:
     assert summarize_tabs(tabs) == [(None, ["1", "one", "2", "two", "3", "three"])]
 
 
-def test_a_history_without_the_steps_in_between_goes_on() -> None:
+def test_a_history_without_tool_steps_continues_the_conversation() -> None:
     call = BOT(ToolCall(call_id="c", name="calc", arguments='{"e": "2+2"}'))
     tabs = build_tabs(
         [
@@ -254,7 +254,7 @@ def test_a_history_without_the_steps_in_between_goes_on() -> None:
     assert summarize_tabs(tabs) == [(None, ["2+2?", "", "", "4", "Sure?", "Yes."])]
 
 
-def test_calls_are_compared_by_name_and_arguments_and_files_by_what_they_are() -> None:
+def test_tool_calls_are_compared_by_name_and_arguments_and_files_by_url() -> None:
     def tool_call(call_id: str, arguments: str) -> Message:
         return BOT(ToolCall(call_id=call_id, name="calc", arguments=arguments))
 
@@ -267,7 +267,7 @@ def test_calls_are_compared_by_name_and_arguments_and_files_by_what_they_are() -
     assert len(build_tabs([turn(1, first[:1], *first[1:]), turn(2, different)])) == 2
 
 
-def test_steps_of_tools_stand_between_question_and_answer() -> None:
+def test_tool_steps_are_listed_between_question_and_answer() -> None:
     step = ToolStep(trace_id="t1", span_id="x", name="calc", call_id=None, inputs=None, outputs=4, status="ok")
     tabs = build_tabs(
         [
@@ -301,7 +301,7 @@ TURNS = st.builds(
 
 
 @given(st.lists(TURNS, max_size=6))
-def test_whatever_was_said_every_tab_leads_to_an_earlier_one(turns: list[Turn]) -> None:
+def test_every_tab_branches_from_an_earlier_tab(turns: list[Turn]) -> None:
     tabs = build_tabs(turns)
 
     for index, tab in enumerate(tabs):
@@ -310,7 +310,7 @@ def test_whatever_was_said_every_tab_leads_to_an_earlier_one(turns: list[Turn]) 
 
 
 @given(st.lists(st.tuples(TEXTS.filter(bool), TEXTS.filter(bool)), min_size=1, max_size=5))
-def test_a_session_that_repeats_itself_is_told_once(exchanges: list[tuple[str, str]]) -> None:
+def test_a_session_whose_turns_repeat_the_history_shows_each_message_once(exchanges: list[tuple[str, str]]) -> None:
     history: list[Message] = []
     turns: list[Turn] = []
     for number, (question, reply_text) in enumerate(exchanges):
@@ -320,10 +320,10 @@ def test_a_session_that_repeats_itself_is_told_once(exchanges: list[tuple[str, s
     assert summarize_tabs(build_tabs(turns)) == [(None, [message.text for message in history])]
 
 
-# Going on
+# Continuing a conversation
 
 
-def test_going_on_takes_the_workflow_and_all_it_was_given() -> None:
+def test_continuing_takes_workflow_messages_inputs_parameters_and_tools_of_the_root() -> None:
     root = span(
         workflow="tutor",
         inputs={"topic": "sums", "messages": [{"role": "user", "content": "Hi"}]},
@@ -342,7 +342,7 @@ def test_going_on_takes_the_workflow_and_all_it_was_given() -> None:
     )
 
 
-def test_what_the_ai_sdk_was_told_to_say_is_no_input() -> None:
+def test_ai_sdk_prompt_fields_are_left_out_of_the_inputs() -> None:
     inputs = {"system": "Be kind.", "prompt": "Hi", "messages": [], "city": "Oslo"}
 
     assert build_live(span(inputs=inputs, conventions=("ai-sdk",)), build_turn(span())).inputs == {"city": "Oslo"}
@@ -353,7 +353,7 @@ def test_what_the_ai_sdk_was_told_to_say_is_no_input() -> None:
     }
 
 
-def test_going_on_from_an_earlier_turn_and_from_a_span() -> None:
+def test_continuing_from_an_earlier_message_and_from_a_span() -> None:
     root = span(workflow="tutor", inputs="Hi", parameters={"a": 1}, messages_in=(USER("Hi"),), messages_out=(BOT("!"),))
     call = span("call", parameters={"b": 2}, tools=(Defined("calc"),), inputs={"x": 1})
 

@@ -44,7 +44,7 @@ def large(**attributes: Any) -> bytes:
     }
     text = "Write to ada@example.org! " + "There is more to say. " * (
         MIN_OFFLOAD_BYTES // 20
-    )  # Few finds: it has only a moment.
+    )  # Few matches: redaction has a time budget.
     return request(span({"input.value": text, **base_attributes}), span(span_id=b"short"))
 
 
@@ -57,13 +57,15 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 @contextlib.contextmanager
 def ready_decoder(**more: Any) -> Iterator[RequestDecoder]:
-    """One whose process is there."""
-    one = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1, **more)
+    """A decoder whose worker process is running."""
+    decoder = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1, **more)
     try:
-        eventually(lambda: one.decode(trace_request(large()), DEFAULT_LIMITS) is not None and one.offloaded_count > 0)
-        yield one
+        eventually(
+            lambda: decoder.decode(trace_request(large()), DEFAULT_LIMITS) is not None and decoder.offloaded_count > 0
+        )
+        yield decoder
     finally:
-        one.close()
+        decoder.close()
 
 
 def alike(one: IngestResult, other: IngestResult) -> bool:
@@ -75,73 +77,75 @@ def pid(one: RequestDecoder) -> int:
     return one._process._process.pid
 
 
-def test_it_gives_what_would_be_given_here() -> None:
-    with ready_decoder() as one:
+def test_the_worker_returns_the_same_result_as_local_decoding() -> None:
+    with ready_decoder() as decoder:
         local = ingest_request(trace_request(large()), ProjectRedactors(RULES).redact)
-        offloaded = one.decode(trace_request(large()), DEFAULT_LIMITS)
+        offloaded = decoder.decode(trace_request(large()), DEFAULT_LIMITS)
 
-    assert one.offloaded_count == 2
+    assert decoder.offloaded_count == 2
     assert alike(local, offloaded)
     assert offloaded.rejected
     assert (offloaded.rows[0].user, offloaded.rows[0].cost) == ("‹redacted›", 0.0025)
     assert "example" not in offloaded.rows[0].words
 
 
-def test_it_raises_what_would_be_raised_here() -> None:
-    with ready_decoder() as one:
+def test_the_worker_raises_the_same_error_as_local_decoding() -> None:
+    with ready_decoder() as decoder:
         with pytest.raises(InvalidBody) as offloaded:
-            one.decode(trace_request(b"\xff" * MIN_OFFLOAD_BYTES), DEFAULT_LIMITS)
+            decoder.decode(trace_request(b"\xff" * MIN_OFFLOAD_BYTES), DEFAULT_LIMITS)
         with pytest.raises(InvalidBody) as local:
             ingest_request(trace_request(b"\xff" * MIN_OFFLOAD_BYTES), ProjectRedactors(RULES).redact)
-        assert one.offloaded_count == 1
+        assert decoder.offloaded_count == 1
 
     assert str(offloaded.value) == str(local.value)
 
 
-def test_what_is_small_is_read_here() -> None:
-    with ready_decoder() as one:
-        assert one.decode(trace_request(request(span())), DEFAULT_LIMITS).rows
-        assert one.offloaded_count == 1
+def test_small_requests_are_decoded_in_the_server_process() -> None:
+    with ready_decoder() as decoder:
+        assert decoder.decode(trace_request(request(span())), DEFAULT_LIMITS).rows
+        assert decoder.offloaded_count == 1
 
 
-def test_without_a_free_core_no_process_is_begun() -> None:
-    one = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1_000_000)
+def test_no_worker_is_started_without_a_free_core() -> None:
+    decoder = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1_000_000)
 
-    assert one.decode(trace_request(large()), DEFAULT_LIMITS).rows
-    assert one._process is None
+    assert decoder.decode(trace_request(large()), DEFAULT_LIMITS).rows
+    assert decoder._process is None
 
 
-def test_a_request_outlives_the_process_that_reads_it(caplog: pytest.LogCaptureFixture) -> None:
-    with ready_decoder() as one, caplog.at_level(logging.WARNING):
-        os.kill(pid(one), signal.SIGSTOP)  # It gets the request, and never answers.
-        killed = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -KILL {pid(one)}"])
-        assert one.decode(trace_request(large()), DEFAULT_LIMITS).rows
-        assert killed.wait(TIMEOUT_S) == 0
+def test_a_request_is_decoded_locally_if_the_worker_dies(caplog: pytest.LogCaptureFixture) -> None:
+    with ready_decoder() as decoder, caplog.at_level(logging.WARNING):
+        os.kill(pid(decoder), signal.SIGSTOP)  # It receives the request and never answers.
+        killer = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -KILL {pid(decoder)}"])
+        assert decoder.decode(trace_request(large()), DEFAULT_LIMITS).rows
+        assert killer.wait(TIMEOUT_S) == 0
 
-        assert one.decode(
+        assert decoder.decode(
             trace_request(large()), DEFAULT_LIMITS
-        ).rows  # And another one is not begun at once, or it would die as often.
-        assert one._process is None
-        assert one.offloaded_count == 1
+        ).rows  # No other worker is started at once: it might die as well.
+        assert decoder._process is None
+        assert decoder.offloaded_count == 1
     assert "ended while it read a request; they are read in the server" in caplog.text
 
 
-def test_a_process_that_cannot_begin_is_told_of(caplog: pytest.LogCaptureFixture, monkeypatch: Any) -> None:
+def test_a_worker_that_cannot_start_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: Any) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    one = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1)
+    decoder = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1)
     with caplog.at_level(logging.WARNING):
-        assert one.decode(trace_request(large()), DEFAULT_LIMITS).rows
+        assert decoder.decode(trace_request(large()), DEFAULT_LIMITS).rows
 
     assert "could not be begun" in caplog.text
 
 
-def test_when_nobody_needs_it_it_ends_and_begins_again(caplog: pytest.LogCaptureFixture) -> None:
-    with ready_decoder(idle_timeout_s=0.2) as one, caplog.at_level(logging.WARNING):
-        assert one._process is not None
-        first = pid(one)
-        eventually(lambda: one._process is not None and one._process.status() == 0)
-        eventually(lambda: one.decode(trace_request(large()), DEFAULT_LIMITS) is not None and one.offloaded_count > 1)
-        assert pid(one) != first
+def test_an_idle_worker_exits_and_is_restarted_on_demand(caplog: pytest.LogCaptureFixture) -> None:
+    with ready_decoder(idle_timeout_s=0.2) as decoder, caplog.at_level(logging.WARNING):
+        assert decoder._process is not None
+        first_pid = pid(decoder)
+        eventually(lambda: decoder._process is not None and decoder._process.status() == 0)
+        eventually(
+            lambda: decoder.decode(trace_request(large()), DEFAULT_LIMITS) is not None and decoder.offloaded_count > 1
+        )
+        assert pid(decoder) != first_pid
     assert caplog.text == ""
 
 
@@ -156,17 +160,17 @@ time.sleep(60)
 """
 
 
-def test_it_ends_when_the_server_is_killed() -> None:
+def test_the_worker_exits_when_the_server_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        child = int(server.stdout.readline())
-        os.kill(child, 0)
+        worker_pid = int(server.stdout.readline())
+        os.kill(worker_pid, 0)
         server.kill()
 
-    def is_gone() -> bool:
+    def has_exited() -> bool:
         try:
-            return Path(f"/proc/{child}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
-        except (FileNotFoundError, ProcessLookupError):  # The latter while it is just going.
+            return Path(f"/proc/{worker_pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
+        except (FileNotFoundError, ProcessLookupError):  # The latter while the process is exiting.
             return True
 
-    eventually(is_gone)
+    eventually(has_exited)

@@ -30,13 +30,13 @@ def test_every_span_becomes_a_row_of_the_senders_project() -> None:
     assert b'"palaver.run.id":"run_1"' in decompress_body(row.body)
 
 
-def test_notices_of_spans_that_began_are_counted_only() -> None:
+def test_pending_spans_are_counted_but_not_turned_into_rows() -> None:
     result = ingest_request(trace_request(request(span({"logfire.span_type": "pending_span"}))), unredacted)
 
     assert (result.rows, result.rejected, result.pending) == ([], [], 1)
 
 
-def test_a_span_that_cannot_be_made_ready_loses_no_other() -> None:
+def test_a_span_whose_redaction_fails_is_rejected_without_losing_the_others() -> None:
     def broken(record: Span) -> Span:
         if record.name == "odd":
             raise ValueError("a mistake of ours")
@@ -54,12 +54,12 @@ def test_a_span_that_cannot_be_made_ready_loses_no_other() -> None:
     ]
 
 
-def test_what_is_no_request_is_refused() -> None:
+def test_an_invalid_request_body_is_rejected() -> None:
     with pytest.raises(InvalidBody):
         ingest_request(trace_request(b"\xff\xff"), unredacted)
 
 
-def test_records_that_were_made_here_become_rows() -> None:
+def test_spans_recorded_by_the_server_become_rows_with_their_run_id() -> None:
     record = Span(trace_id="1" * 32, span_id="2" * 16, project="mine", name="run", start=NOW, run_id="run_1")
 
     [row] = build_rows([record], unredacted)

@@ -24,12 +24,12 @@ def span(**more: Any) -> Span:
 
 
 def renderer_and_text(preview: bytes) -> tuple[str, str]:
-    """How a preview is drawn, and its one line."""
+    """Return the renderer of a preview and its one-line text."""
     document = json.decode_or_text(preview.decode())
     return document["renderer"], document["text"]
 
 
-def test_a_row_has_the_columns_of_a_record_and_its_whole_body() -> None:
+def test_a_row_has_the_columns_of_a_span_and_its_complete_body() -> None:
     given = span(
         parent_id="0" * 16,
         project="team",
@@ -92,7 +92,7 @@ def test_a_row_has_the_columns_of_a_record_and_its_whole_body() -> None:
     assert msgspec.json.decode(decompress_body(row.body), type=Span) == given
 
 
-def test_a_span_with_nothing_in_it_is_kept() -> None:
+def test_an_empty_span_becomes_a_row() -> None:
     row = build_row(BARE)
 
     assert (row.name, row.status_message, row.model, row.input_tokens, row.labels) == (
@@ -136,7 +136,9 @@ CALL = Message.assistant(ToolCall("c1", "weather", '{"city":"Oslo"}'))
         ({"inputs": {"messages": [{"role": "user", "content": "hello"}]}}, ("chat", "hello")),
     ],
 )
-def test_the_column_of_inputs_shows_what_was_asked_last(given: dict[str, Any], expected: tuple[str, str]) -> None:
+def test_the_input_preview_shows_the_last_request_message_or_the_inputs(
+    given: dict[str, Any], expected: tuple[str, str]
+) -> None:
     assert renderer_and_text(build_row(span(**given)).preview_in) == expected
 
 
@@ -158,13 +160,11 @@ def test_the_column_of_inputs_shows_what_was_asked_last(given: dict[str, Any], e
         ({"exception": Raised("E", "caught")}, ("empty", "")),
     ],
 )
-def test_the_column_of_outputs_shows_what_was_answered_or_why_not(
-    given: dict[str, Any], expected: tuple[str, str]
-) -> None:
+def test_the_output_preview_shows_the_answer_or_the_error(given: dict[str, Any], expected: tuple[str, str]) -> None:
     assert renderer_and_text(build_row(span(**given)).preview_out) == expected
 
 
-def test_a_span_is_found_by_its_names_and_by_all_that_was_said() -> None:
+def test_search_words_include_names_and_message_parts() -> None:
     question = Message.user(
         "question one", File("text/plain", url="https://a/b", filename="plan.txt"), Data("chart", {})
     )
@@ -181,26 +181,26 @@ def test_a_span_is_found_by_its_names_and_by_all_that_was_said() -> None:
     assert search_text == f"chat question one plan txt chart three 3 four hmm lookup q two sorry {line}"
 
 
-def test_what_lists_show_is_searched_once() -> None:
-    said = build_row(span(name="carrots", messages_in=(Message.user("are they rotten"),), outputs="rot"))
+def test_previewed_text_occurs_once_in_the_search_words() -> None:
+    row = build_row(span(name="carrots", messages_in=(Message.user("are they rotten"),), outputs="rot"))
     long = " ".join(f"word{number}" for number in range(100))
 
-    assert said.words == "carrots are they rotten rot"
+    assert row.words == "carrots are they rotten rot"
     assert build_row(span(name="x", messages_in=(Message.user(long),))).words == f"x {long}"
 
 
-def test_of_long_messages_the_beginning_is_searched() -> None:
+def test_only_the_beginning_of_long_messages_is_searchable() -> None:
     long = tuple(Message.user(letter * 20 * 1024 + " end") for letter in "äbc")
 
     search_text = build_row(span(messages_in=long)).words.replace(" ", "")
 
-    said = search_text[search_text.index("ä" * 500) :]
-    assert said.count("ä") == 16 * 1024
-    assert "b" not in said
+    message_words = search_text[search_text.index("ä" * 500) :]
+    assert message_words.count("ä") == 16 * 1024
+    assert "b" not in message_words
     assert "end" not in search_text.removeprefix(build_row(span(name="x", messages_in=())).words)[-100:]
 
 
-def test_columns_are_short_and_the_body_is_whole() -> None:
+def test_columns_are_truncated_and_the_body_is_complete() -> None:
     given = span(session="s" * 300, name="n" * 3000, user="👍🏽" * 128, attributes={"a": "x" * 2000})
 
     row = build_row(given)
@@ -211,7 +211,7 @@ def test_columns_are_short_and_the_body_is_whole() -> None:
     assert msgspec.json.decode(decompress_body(row.body), type=Span) == given
 
 
-def test_attributes_that_filters_look_at_are_texts_numbers_and_truths() -> None:
+def test_filter_attributes_are_encoded_as_scalars() -> None:
     given = {
         "n": None,
         "t": True,
@@ -237,17 +237,17 @@ def test_attributes_that_filters_look_at_are_texts_numbers_and_truths() -> None:
     }
 
 
-def test_half_a_character_does_not_keep_the_rest_from_being_kept() -> None:
+def test_lone_surrogates_are_replaced() -> None:
     row = build_row(span(name="a\ud800b", inputs={"\udfff": 1}, attributes={"k\ud800": "v\ud800"}))
-    said = build_row(span(messages_in=(Message.user("half \ud800"),)))
+    message_row = build_row(span(messages_in=(Message.user("half \ud800"),)))
 
     decoded = msgspec.json.decode(decompress_body(row.body), type=Span)
     assert (decoded.name, decoded.inputs, decoded.attributes) == ("a\ufffdb", {"\ufffd": 1}, {"k\ufffd": "v\ufffd"})
     assert (row.name, row.words, row.labels) == ("a\ufffdb", "a b 1", '{"k\ufffd":"v\ufffd"}')
-    assert said.words == "half"
+    assert message_row.words == "half"
 
 
-def test_of_very_many_attributes_the_first_are_looked_at() -> None:
+def test_only_the_first_of_many_attributes_are_encoded_for_filters() -> None:
     decoded = json.decode_or_text(ingest.encode_filter_attributes({f"{number:03}": "x" * 997 for number in range(100)}))
 
     assert list(decoded) == [f"{number:03}" for number in range(65)]
@@ -292,7 +292,7 @@ _json = st.recursive(
         status_message=_texts,
     )
 )
-def test_whatever_a_span_holds_it_is_kept(given: Span) -> None:
+def test_any_span_becomes_a_valid_row(given: Span) -> None:
     row = build_row(given)
 
     assert row.words == " ".join(row.words.split())

@@ -132,7 +132,7 @@ MESSAGES: list[tuple[dict[str, Any], str, Any]] = [
 
 
 @pytest.mark.parametrize(("attributes", "field", "messages"), MESSAGES, ids=repr)
-def test_each_form_of_messages(attributes: dict[str, Any], field: str, messages: Any) -> None:
+def test_each_attribute_with_messages_is_read(attributes: dict[str, Any], field: str, messages: Any) -> None:
     assert field_of(attributes, field) == messages
 
 
@@ -149,13 +149,13 @@ PARTS: list[tuple[dict[str, Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("part", "read"), PARTS, ids=repr)
-def test_each_part_of_gen_ai(part: dict[str, Any], read: Any) -> None:
+@pytest.mark.parametrize(("part", "expected"), PARTS, ids=repr)
+def test_each_gen_ai_part_type_is_read(part: dict[str, Any], expected: Any) -> None:
     attributes = {"gen_ai.output.messages": text([{"role": "assistant", "parts": [part]}])}
     (message,) = field_of(attributes, "messages_out")
 
     (actual,) = message["parts"]
-    assert actual == read if isinstance(read, dict) else (actual["type"], read in actual) == ("file", True)
+    assert actual == expected if isinstance(expected, dict) else (actual["type"], expected in actual) == ("file", True)
 
 
 @pytest.mark.parametrize(
@@ -166,13 +166,13 @@ def test_each_part_of_gen_ai(part: dict[str, Any], read: Any) -> None:
         {"type": "server_tool_call_response", "id": "c", "server_tool_call_response": {"b": 2}},
     ],
 )
-def test_each_result_of_gen_ai_is_a_tools(part: dict[str, Any]) -> None:
+def test_each_gen_ai_tool_result_becomes_a_tool_message(part: dict[str, Any]) -> None:
     attributes = {"gen_ai.input.messages": text([{"role": "user", "parts": [part]}])}
 
     assert field_of(attributes, "messages_in") == [message_json("tool", result_part({"b": 2}))]
 
 
-def test_a_part_that_nobody_knows_is_data_of_that_name() -> None:
+def test_an_unknown_gen_ai_part_becomes_a_data_part_named_after_its_type() -> None:
     attributes = {"gen_ai.input.messages": text([{"role": "user", "parts": [{"type": "smell", "of": "tea"}]}])}
     ((part,),) = [message["parts"] for message in field_of(attributes, "messages_in")]
 
@@ -222,7 +222,7 @@ VALUES: list[tuple[dict[str, Any], str, Any]] = [
 
 
 @pytest.mark.parametrize(("attributes", "field", "value"), VALUES, ids=repr)
-def test_each_form_of_inputs_and_outputs(attributes: dict[str, Any], field: str, value: Any) -> None:
+def test_each_attribute_with_inputs_or_outputs_is_read(attributes: dict[str, Any], field: str, value: Any) -> None:
     assert field_of(attributes, field) == value
 
 
@@ -249,5 +249,5 @@ EVENTS: list[tuple[str, dict[str, Any], str, Any]] = [
 
 
 @pytest.mark.parametrize(("event", "body", "field", "value"), EVENTS, ids=repr)
-def test_each_event(event: str, body: dict[str, Any], field: str, value: Any) -> None:
+def test_each_span_event_is_read(event: str, body: dict[str, Any], field: str, value: Any) -> None:
     assert record({}, SpanEvent(event, None, body))[field] == value

@@ -26,7 +26,7 @@ def span(**fields: Any) -> Span:
     ("model", "expected"),
     [("gpt-4o", 2.5), ("gpt-4o-2024-08-06", 5), ("gpt-5", 7), ("claude-x", 3), ("claude-xl", None), ("", None)],
 )
-def test_the_longest_name_that_fits_counts(model: str, expected: float | None) -> None:
+def test_the_longest_matching_model_name_sets_the_price(model: str, expected: float | None) -> None:
     match = find_price(model, PRICES)
 
     assert (None if match is None else match.input) == expected
@@ -44,24 +44,24 @@ def test_the_longest_name_that_fits_counts(model: str, expected: float | None) -
         (Usage(0, 0), "gpt-4o", 0.0),
     ],
 )
-def test_cached_input_has_a_price_of_its_own(usage: Usage, model: str, expected: float) -> None:
+def test_cached_input_tokens_are_charged_at_the_cached_price(usage: Usage, model: str, expected: float) -> None:
     price = find_price(model, PRICES)
 
     assert price is not None
     assert token_cost(usage, price) == pytest.approx(expected)
 
 
-def test_what_was_reported_stays_and_what_is_not_known_is_not_guessed() -> None:
+def test_cost_is_computed_only_if_none_is_reported_and_the_price_is_known() -> None:
     usage = Usage(1_000_000, 100_000)
     computed = add_cost(span(model="gpt-4o", usage=usage), PRICES)
 
     assert (computed.cost, computed.cost_source) == (3.5, "computed")
-    for same in (
+    for unchanged in (
         span(model="gpt-4o", usage=usage, cost=0.5, cost_source="reported"),
         span(model="gpt-4o", usage=usage, cost=0.0, cost_source="reported"),
         span(model="gpt-4o"),
         span(usage=usage),
         span(model="llama", usage=usage),
     ):
-        assert add_cost(same, PRICES) is same
+        assert add_cost(unchanged, PRICES) is unchanged
     assert add_cost(span(model="gpt-4o", usage=usage), {}).cost is None

@@ -42,13 +42,13 @@ def after(milliseconds: float) -> datetime:
 
 
 def text_events(text: str, first: int = 1) -> list[Event]:
-    """One text, in pieces of a character."""
+    """Return the events of one text, one character per delta."""
     deltas = [TextDelta(first + 1 + index, "m1", piece) for index, piece in enumerate(text)]
     return [TextStarted(first, "m1", "m1"), *deltas, TextEnded(first + 1 + len(text), "m1", text)]
 
 
 def facts(*events: Event, is_chat: bool = True, origin: Origin | None = None, **given: Any) -> RunFacts:
-    """A run of those events, which ended a second after it began."""
+    """Return the facts of a run with these events that ended one second after its start."""
     fact_fields = {name: given.pop(name) for name in ("times", "first_output_at") if name in given}
     return RunFacts(
         workflow="tutor",
@@ -62,7 +62,7 @@ def facts(*events: Event, is_chat: bool = True, origin: Origin | None = None, **
 
 
 def mapped(span: Span) -> Span:
-    """The record that importing its attributes would give."""
+    """Return the span that importing its attributes gives."""
     raw = RawSpan(
         trace_id=span.trace_id,
         span_id=span.span_id,
@@ -149,7 +149,7 @@ def test_a_chat_is_one_span_with_its_conversation() -> None:
     ]
 
 
-def test_a_workflow_that_is_no_chat_has_inputs_and_a_value() -> None:
+def test_a_workflow_that_is_not_a_chat_has_inputs_and_a_value() -> None:
     [span] = build_run_spans(
         facts(RunFinished(1, value={"score": 3}, at=after(5)), is_chat=False, inputs={"text": "abc"})
     )
@@ -160,7 +160,7 @@ def test_a_workflow_that_is_no_chat_has_inputs_and_a_value() -> None:
     assert "gen_ai.input.messages" not in span.attributes
 
 
-def test_a_value_of_null_is_said_and_no_value_is_not() -> None:
+def test_a_null_value_is_recorded_and_a_missing_value_is_not() -> None:
     [null] = build_run_spans(facts(RunFinished(1, value=None), is_chat=False))
     [none] = build_run_spans(facts(RunFinished(1), is_chat=False))
 
@@ -168,7 +168,7 @@ def test_a_value_of_null_is_said_and_no_value_is_not() -> None:
     assert "palaver.value" not in none.attributes
 
 
-def test_a_conversation_in_inputs_is_found_as_in_anybodys_span() -> None:
+def test_messages_in_the_inputs_become_the_input_messages() -> None:
     history = [{"role": "user", "content": "Hi"}]
 
     [span] = build_run_spans(facts(RunFinished(1, value="Hello"), is_chat=False, inputs={"messages": history}))
@@ -176,7 +176,7 @@ def test_a_conversation_in_inputs_is_found_as_in_anybodys_span() -> None:
     assert span.messages_in == (Message.user("Hi"),)
 
 
-def test_what_a_cancelled_run_had_said_is_kept() -> None:
+def test_the_span_of_a_cancelled_run_has_its_partial_answer() -> None:
     [span] = build_run_spans(facts(*text_events("Half an ans"), RunCancelled(13, at=after(40))))
 
     assert (span.status, span.finish, span.messages_out) == (
@@ -187,7 +187,7 @@ def test_what_a_cancelled_run_had_said_is_kept() -> None:
     assert span.duration_ms == 40.0
 
 
-def test_a_failed_run_says_why_and_what_it_had_said() -> None:
+def test_the_span_of_a_failed_run_has_its_error_and_its_partial_answer() -> None:
     [span] = build_run_spans(
         facts(*text_events("Well"), RunFailed(6, code="model_gone", message="No such model.", at=after(7)))
     )
@@ -201,20 +201,20 @@ def test_a_failed_run_says_why_and_what_it_had_said() -> None:
     assert span.messages_out == (Message.assistant("Well"),)
 
 
-def test_what_a_workflow_that_is_no_chat_said_before_it_failed_is_kept() -> None:
+def test_the_span_of_a_failed_workflow_that_is_not_a_chat_has_its_partial_text() -> None:
     [span] = build_run_spans(facts(*text_events("ab"), RunFailed(4, message="No."), is_chat=False))
 
     assert (span.messages_out, span.outputs) == ((Message.assistant("ab"),), None)
 
 
-def test_a_run_that_broke_off_is_incomplete() -> None:
+def test_an_interrupted_run_is_incomplete() -> None:
     [span] = build_run_spans(facts(TextStarted(1, "m1", "m1"), TextDelta(2, "m1", "So")))
 
     assert (span.status, span.finish, span.duration_ms) == ("incomplete", "interrupted", 1000.0)
     assert span.messages_out == (Message.assistant("So"),)
 
 
-def test_a_parent_that_only_stands_for_a_trace_is_none() -> None:
+def test_a_placeholder_or_invalid_trace_parent_gives_no_parent() -> None:
     parents = [
         build_run_spans(facts(RunFinished(1), trace_parent=given))[0].parent_id
         for given in (None, f"00-{TRACE}-{NO_PARENT_ID}-01", f"00-{TRACE}-{PARENT}-00", "nonsense")
@@ -223,10 +223,16 @@ def test_a_parent_that_only_stands_for_a_trace_is_none() -> None:
     assert parents == [None, None, PARENT, None]
 
 
-def test_a_run_without_a_span_of_its_own_gets_one_that_stays_the_same() -> None:
-    nameless = facts(RunFinished(1))._replace(events=[msgspec.structs.replace(STARTED, span_id=""), RunFinished(1)])
+def test_a_run_without_a_span_id_gets_one_derived_from_its_run_id() -> None:
+    without_span_id = facts(RunFinished(1))._replace(
+        events=[msgspec.structs.replace(STARTED, span_id=""), RunFinished(1)]
+    )
 
-    assert build_run_spans(nameless)[0].span_id == build_run_spans(nameless)[0].span_id == derive_span_id("run_1")
+    assert (
+        build_run_spans(without_span_id)[0].span_id
+        == build_run_spans(without_span_id)[0].span_id
+        == derive_span_id("run_1")
+    )
 
 
 # Tools
@@ -238,7 +244,7 @@ CALL_EVENTS: list[Event] = [
 ]
 
 
-def test_a_tool_that_answered_is_a_span_below_the_run() -> None:
+def test_a_tool_call_with_a_result_is_a_child_span_of_the_run() -> None:
     times = {1: after(10), 3: after(20), 4: after(50)}
     events = [*CALL_EVENTS, ToolReturned(4, "fco_c1", "m2", "c1", {"degrees": 3}), RunFinished(5, at=after(60))]
 
@@ -276,18 +282,18 @@ def test_a_tool_that_answered_is_a_span_below_the_run() -> None:
     )
 
 
-def test_a_call_that_was_open_until_its_answer_came_began_when_it_was_opened() -> None:
-    both = after(50)
+def test_a_tool_span_starts_with_the_call_if_the_call_ends_with_its_result() -> None:
+    end = after(50)
     events = [*CALL_EVENTS, ToolReturned(4, "fco_c1", "m2", "c1", "mild", is_error=True), RunFinished(5)]
 
-    _, tool = build_run_spans(facts(*events, times={1: after(10), 3: both, 4: both}))
+    _, tool = build_run_spans(facts(*events, times={1: after(10), 3: end, 4: end}))
 
     assert (tool.start, tool.duration_ms, tool.status, tool.notes) == (after(10), 40.0, "error", ())
     assert (tool.outputs, tool.attributes["gen_ai.tool.call.result"]) == ("mild", "mild")
     assert tool.attributes["error.type"] == "tool_error"
 
 
-def test_a_tool_of_which_no_time_is_known_says_so() -> None:
+def test_a_tool_without_times_is_noted_as_untimed() -> None:
     events = [*CALL_EVENTS, ToolReturned(4, "fco_c1", "m2", "c1", "4"), RunFinished(5)]
 
     _, tool = build_run_spans(facts(*events))
@@ -295,7 +301,7 @@ def test_a_tool_of_which_no_time_is_known_says_so() -> None:
     assert (tool.start, tool.duration_ms, tool.notes, tool.outputs) == (NOW, 0.0, ("untimed",), 4)
 
 
-def test_an_answer_to_a_call_of_an_earlier_run_is_a_span_too() -> None:
+def test_a_result_for_a_call_of_an_earlier_run_is_a_span() -> None:
     call_message = Message.assistant(ToolCall("c0", "ask"))
     events = [ToolReturned(1, "fco_c0", "m1", "c0", "yes"), RunFinished(2)]
 
@@ -305,7 +311,7 @@ def test_an_answer_to_a_call_of_an_earlier_run_is_a_span_too() -> None:
     assert tool.notes == ("untimed",)
 
 
-def test_of_a_tool_of_which_an_instrumentation_told_there_is_no_second_span() -> None:
+def test_a_tool_reported_by_an_instrumentation_gets_no_second_span() -> None:
     events: list[Event] = []
     for number, name in enumerate(("weather", "weather", "time"), 1):
         first, item = 4 * number - 3, f"fc_c{number}"
@@ -333,11 +339,11 @@ def test_of_a_tool_of_which_an_instrumentation_told_there_is_no_second_span() ->
     assert remaining == [["c1", "c2", "c3"], ["c1", "c3"], ["c2", "c3"], ["c1", "c2", "c3"]]
 
 
-def test_an_answer_to_a_call_that_nobody_remembers_is_no_span() -> None:
+def test_a_result_for_an_unknown_call_gives_no_span() -> None:
     assert len(build_run_spans(facts(ToolReturned(1, "fco_c0", "m1", "c0", "yes"), RunFinished(2)))) == 1
 
 
-def test_a_call_without_an_answer_is_no_span() -> None:
+def test_a_call_without_a_result_gives_no_span() -> None:
     assert len(build_run_spans(facts(*CALL_EVENTS, RunCancelled(4)))) == 1
 
 
@@ -345,12 +351,12 @@ def test_a_call_without_an_answer_is_no_span() -> None:
 
 
 @pytest.mark.parametrize(("record", "content"), [("off", "full"), ("full", "off"), ("metadata", "off")])
-def test_of_a_run_that_is_not_recorded_there_is_no_span(record: Any, content: Any) -> None:
+def test_a_run_that_is_not_recorded_has_no_spans(record: Any, content: Any) -> None:
     assert build_run_spans(facts(RunFinished(1), record=record), content) == []
 
 
 @pytest.mark.parametrize(("record", "content"), [("metadata", "full"), ("full", "metadata")])
-def test_metadata_has_nothing_that_anybody_said(record: Any, content: Any) -> None:
+def test_metadata_spans_contain_no_content(record: Any, content: Any) -> None:
     facts_of_run = facts(
         *CALL_EVENTS,
         ToolReturned(4, "fco_c1", "m2", "c1", "said"),
@@ -370,7 +376,7 @@ def test_metadata_has_nothing_that_anybody_said(record: Any, content: Any) -> No
     assert [span.usage for span in spans] == [Usage(1, 2), None]
 
 
-def test_the_secrets_of_a_call_are_nowhere() -> None:
+def test_secrets_of_a_call_are_masked_in_its_spans() -> None:
     secret = "correct-horse-battery"
     events = [
         *CALL_EVENTS,
@@ -393,10 +399,10 @@ def test_the_secrets_of_a_call_are_nowhere() -> None:
     assert (spans[0].inputs, spans[0].outputs, spans[1].outputs) == ({"key": "***"}, ["***"], "***.")
 
 
-# What does not fit
+# Size limits and values that cannot be encoded
 
 
-def test_a_long_picture_is_left_out_and_what_was_said_of_it_is_not() -> None:
+def test_a_large_image_is_emptied_and_the_text_of_its_message_remains() -> None:
     picture = File(media_type="image/png", data="A" * (MAX_TEXT_BYTES + 1))
 
     [span] = build_run_spans(facts(RunFinished(1), messages=(Message.user("See", picture),)))
@@ -406,7 +412,7 @@ def test_a_long_picture_is_left_out_and_what_was_said_of_it_is_not() -> None:
     assert len(span.attributes["gen_ai.input.messages"]) < 200
 
 
-def test_a_long_text_is_in_its_field_only() -> None:
+def test_a_long_text_is_stored_in_its_field_but_not_as_an_attribute() -> None:
     long = Message.user("a" * (MAX_TEXT_BYTES + 1))
 
     [span] = build_run_spans(facts(RunFinished(1), messages=(long,)))
@@ -415,13 +421,13 @@ def test_a_long_text_is_in_its_field_only() -> None:
     assert "gen_ai.input.messages" not in span.attributes
 
 
-def test_what_is_longer_than_a_span_may_be_is_left_out() -> None:
+def test_content_above_the_span_limit_is_left_out() -> None:
     [span] = build_run_spans(facts(RunFinished(1, value="a" * MAX_CONTENT_BYTES), is_chat=False))
 
     assert (span.outputs, span.notes, span.dropped) == (None, ("cut:palaver.value",), {"bytes": MAX_CONTENT_BYTES + 2})
 
 
-def test_what_an_author_gave_that_is_no_json_is_noted_and_does_no_harm() -> None:
+def test_values_that_cannot_be_encoded_as_json_are_left_out_and_noted() -> None:
     odd = Message.user(Data(name="odd", value=object()))
 
     [span] = build_run_spans(facts(RunFinished(1), messages=(odd,), inputs={"odd": object()}))
@@ -430,14 +436,14 @@ def test_what_an_author_gave_that_is_no_json_is_noted_and_does_no_harm() -> None
     assert span.notes == ("unwritable:gen_ai.input.messages", "unwritable:palaver.inputs")
 
 
-def test_half_a_character_is_mended() -> None:
+def test_lone_surrogates_are_replaced() -> None:
     [span] = build_run_spans(facts(RunFinished(1), messages=(Message.user("\ud800"),), inputs={"a": "\ud800"}))
 
     assert (span.messages_in, span.inputs) == ((Message.user("\ufffd"),), {"a": "\ufffd"})
     assert json.encode(span)
 
 
-# Its attributes say it all
+# Round trip through the attributes
 
 _characters = st.characters(exclude_categories=["C"])  # Control characters of clients become U+FFFD.
 _texts = st.text(_characters, max_size=20)
@@ -467,7 +473,7 @@ _results = st.builds(
     usage=st.none() | st.builds(Usage, st.integers(0, 9), st.integers(0, 9), st.none() | st.integers(0, 9)),
     end=st.sampled_from([RunFinished(5), RunFinished(5, finish="length"), RunCancelled(5), RunFailed(5, "c", "m")]),
 )
-def test_a_reader_of_conventions_finds_the_same_record_in_the_attributes(
+def test_mapping_the_attributes_of_a_run_span_gives_the_same_span(
     messages: list[Message],
     earlier_results: tuple[Message, ...] | None,
     inputs: Any,
@@ -476,7 +482,7 @@ def test_a_reader_of_conventions_finds_the_same_record_in_the_attributes(
     usage: Usage | None,
     end: Any,
 ) -> None:
-    said_all: list[Event] = [
+    events: list[Event] = [
         TextStarted(1, "m1", "m1"),
         TextDelta(2, "m1", answer),
         TextEnded(3, "m1", answer),
@@ -485,14 +491,14 @@ def test_a_reader_of_conventions_finds_the_same_record_in_the_attributes(
     ]
 
     [span] = build_run_spans(
-        facts(*said_all, messages=(*messages, *(earlier_results or ())), inputs=inputs, parameters=parameters, user="u")
+        facts(*events, messages=(*messages, *(earlier_results or ())), inputs=inputs, parameters=parameters, user="u")
     )
 
     assert mapped(span) == span
 
 
 @given(output=_json, arguments=_texts)
-def test_that_holds_for_toolstoo(output: Any, arguments: str) -> None:
+def test_mapping_the_attributes_of_a_tool_span_gives_the_same_span(output: Any, arguments: str) -> None:
     events = [*CALL_EVENTS[:2], ToolEnded(3, "fc_c1", arguments), ToolReturned(4, "fco_c1", "m2", "c1", output)]
 
     _, tool = build_run_spans(facts(*events, RunFinished(5)))

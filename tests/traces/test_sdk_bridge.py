@@ -19,7 +19,7 @@ TRACE, RUN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The process's own."""
+    """The tracer provider of the process."""
     tracer_provider = sdk.TracerProvider(shutdown_on_exit=False)
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: tracer_provider)
     yield tracer_provider
@@ -27,7 +27,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 class FactoryList(list[SpanFactory]):
-    """Where spans below a run go."""
+    """A list that collects the span factories of a run."""
 
     def sink(self) -> RunSpanSink:
         return RunSpanSink(SpanOwner("shop", "s-1", "run_1", "full"), self.append)
@@ -36,7 +36,7 @@ class FactoryList(list[SpanFactory]):
         return [span for work in self for span in work()]
 
 
-def test_what_ends_below_a_run_is_handed_on_and_what_ends_after_it_is_not(provider: Any) -> None:
+def test_spans_that_end_within_a_run_reach_its_sink_and_later_ones_do_not(provider: Any) -> None:
     factories, tracer = FactoryList(), provider.get_tracer("lib")
 
     token = sdk_bridge.attach_run(TRACE, RUN, factories.sink())
@@ -48,7 +48,7 @@ def test_what_ends_below_a_run_is_handed_on_and_what_ends_after_it_is_not(provid
     assert [(span.name, span.trace_id, span.parent_id) for span in factories.spans()] == [("below", TRACE, RUN)]
 
 
-def test_of_one_provider_each_span_comes_once_however_many_runs_there_were(provider: Any) -> None:
+def test_each_span_reaches_the_sink_once_after_several_runs(provider: Any) -> None:
     factories = FactoryList()
     for _ in range(3):
         token = sdk_bridge.attach_run(TRACE, RUN, factories.sink())
@@ -63,7 +63,7 @@ def test_of_one_provider_each_span_comes_once_however_many_runs_there_were(provi
     assert len(factories) == 1
 
 
-def test_spans_that_never_end_are_forgotten(provider: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_open_span_is_dropped_above_the_limit(provider: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sdk_bridge, "_MAX_OPEN_SPANS", 1)
     factories, tracer = FactoryList(), provider.get_tracer("lib")
 
@@ -77,7 +77,7 @@ def test_spans_that_never_end_are_forgotten(provider: Any, monkeypatch: pytest.M
     assert [span.name for span in factories.spans()] == ["second"]
 
 
-def test_without_the_sdk_a_run_is_the_current_span_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_the_current_span_even_without_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "opentelemetry.sdk.trace")
 
     token = sdk_bridge.attach_run(TRACE, RUN, FactoryList().sink())
@@ -92,11 +92,11 @@ def test_without_the_sdk_a_run_is_the_current_span_all_the_same(monkeypatch: pyt
     )
 
 
-def test_ids_that_are_none_change_nothing(provider: Any) -> None:
+def test_invalid_ids_attach_nothing(provider: Any) -> None:
     assert sdk_bridge.attach_run("what", "ever", FactoryList().sink()) is None
 
 
-def test_a_process_that_has_not_loaded_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opentelemetry_is_loaded_only_if_its_module_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sdk_bridge.is_opentelemetry_loaded()
     monkeypatch.delitem(sys.modules, "opentelemetry.trace")
 

@@ -27,7 +27,7 @@ def context(span: str = SPAN) -> Any:
 
 
 def finished(**fields: Any) -> Any:
-    """A span that took a millisecond and a half."""
+    """Return a finished span of 1.5 ms."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
@@ -43,7 +43,7 @@ def finished(**fields: Any) -> Any:
     return sdk.ReadableSpan(**{**defaults, **fields})
 
 
-def test_it_is_read_as_if_it_had_been_sent() -> None:
+def test_an_sdk_span_is_converted_to_a_raw_span() -> None:
     span = finished(
         attributes={"a": 1, "b": ("x", "y"), "c": 1.5, "d": True, "e": "t\0xt", "f": {"g": b"\x01"}},
         events=[sdk.Event("exception", {"exception.type": "E", "exception.message": "no"}, START + 1_000)],
@@ -68,7 +68,7 @@ def test_it_is_read_as_if_it_had_been_sent() -> None:
     )
 
 
-def test_what_it_lacks_is_left_open() -> None:
+def test_missing_fields_of_an_sdk_span_get_defaults() -> None:
     raw = to_raw_span(finished(name="", parent=None, end_time=None, instrumentation_scope=None))
 
     assert raw is not None
@@ -81,11 +81,11 @@ def test_what_it_lacks_is_left_open() -> None:
     )
 
 
-def test_a_span_that_has_not_begun_is_none() -> None:
+def test_a_span_without_a_start_time_is_ignored() -> None:
     assert build_sdk_spans(finished(start_time=None), FULL) == []
 
 
-def test_a_notice_that_a_span_has_begun_is_none() -> None:
+def test_a_pending_span_is_ignored() -> None:
     assert build_sdk_spans(finished(attributes={"logfire.span_type": "pending_span"}), FULL) == []
 
 
@@ -96,7 +96,7 @@ def test_an_end_before_the_start_is_noted() -> None:
     assert (raw.duration_ms, raw.notes) == (0.0, ("clock",))
 
 
-def test_it_is_bounded_like_anybodys() -> None:
+def test_an_sdk_span_has_the_limits_of_received_spans() -> None:
     event, link = sdk.Event("e", {}, START), api.Link(context(PARENT))
     raw = to_raw_span(
         finished(
@@ -113,13 +113,13 @@ def test_it_is_bounded_like_anybodys() -> None:
     assert raw.notes == ("cut:long", "cut:odd")
 
 
-def test_one_that_is_too_large_is_not_kept() -> None:
+def test_a_span_above_the_size_limit_is_dropped() -> None:
     pieces = ["a" * MAX_TEXT_BYTES] * (MAX_SPAN_BYTES // MAX_TEXT_BYTES)
 
     assert build_sdk_spans(finished(attributes={"long": pieces, "more": {"x": "y"}}), FULL) == []
 
 
-def test_it_belongs_to_its_run() -> None:
+def test_a_span_gets_the_project_session_and_run_id_of_its_run() -> None:
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.prompt": "Hi", "palaver.project": "other"}
 
     [span] = build_sdk_spans(finished(attributes=attributes), FULL)
@@ -128,13 +128,13 @@ def test_it_belongs_to_its_run() -> None:
     assert (span.kind, span.messages_in) == ("llm", (Message.user("Hi"),))
 
 
-def test_its_own_session_stays() -> None:
+def test_a_session_attribute_overrides_the_session_of_the_run() -> None:
     [span] = build_sdk_spans(finished(attributes={"session.id": "mine"}), FULL)
 
     assert span.session == "mine"
 
 
-def test_of_metadata_only_numbers_and_names_stay() -> None:
+def test_a_metadata_span_has_only_numbers_and_names() -> None:
     attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "m",
@@ -156,7 +156,7 @@ def test_of_metadata_only_numbers_and_names_stay() -> None:
     assert span.usage is not None
 
 
-def test_the_secrets_of_the_call_are_nowhere() -> None:
+def test_secrets_of_the_call_are_masked_in_the_span() -> None:
     secret = "correct-horse"
     raw = RawSpan(
         trace_id=TRACE,

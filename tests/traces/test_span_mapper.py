@@ -36,7 +36,7 @@ def raw_span(attributes: dict[str, Any], **fields: Any) -> RawSpan:
 
 
 def mapped_fields(attributes: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """The fields of the record that the conventions set."""
+    """Return the fields of the record that the conventions set."""
     span = to_span(raw_span(attributes, **fields), project="default")
     empty = Span(trace_id=TRACE, span_id=SPAN, start=START)
     return {
@@ -46,7 +46,7 @@ def mapped_fields(attributes: dict[str, Any], **fields: Any) -> dict[str, Any]:
     }
 
 
-def test_a_chat_becomes_the_record_of_the_contract() -> None:
+def test_a_gen_ai_chat_span_is_mapped_as_documented() -> None:
     attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
@@ -122,7 +122,7 @@ def test_a_chat_becomes_the_record_of_the_contract() -> None:
     }
 
 
-def test_a_span_of_openinference_becomes_what_the_contract_shows() -> None:
+def test_an_openinference_span_is_mapped_as_documented() -> None:
     assert mapped_fields(
         {
             "openinference.span.kind": "LLM",
@@ -154,7 +154,7 @@ def test_a_span_of_openinference_becomes_what_the_contract_shows() -> None:
     }
 
 
-def test_a_tool_of_the_ai_sdk_becomes_what_the_contract_shows() -> None:
+def test_an_ai_sdk_tool_span_is_mapped_as_documented() -> None:
     assert mapped_fields(
         {
             "ai.operationId": "ai.toolCall",
@@ -189,7 +189,7 @@ RUN = {
 }
 
 
-def test_a_run_of_ours_is_read_and_only_our_own_recorder_may_say_whose_it_was() -> None:
+def test_a_palaver_run_span_is_mapped_and_its_run_id_is_used_only_if_trusted() -> None:
     ours = to_span(raw_span(RUN), project="default", trusted=True)
     foreign = to_span(raw_span(RUN), project="default")
 
@@ -226,7 +226,9 @@ def test_a_run_of_ours_is_read_and_only_our_own_recorder_may_say_whose_it_was() 
     ],
     ids=repr,
 )
-def test_a_span_is_good_bad_or_as_our_run_ended(attributes: dict[str, Any], failed: bool, status: str) -> None:
+def test_status_comes_from_the_failed_flag_or_the_finish_of_a_palaver_run(
+    attributes: dict[str, Any], failed: bool, status: str
+) -> None:
     assert to_span(raw_span(attributes, failed=failed), project="p").status == status
 
 
@@ -247,7 +249,7 @@ def raised(**attributes: Any) -> SpanEvent:
     ],
     ids=repr,
 )
-def test_what_was_raised_last_is_told_and_makes_no_error_by_itself(
+def test_the_last_exception_is_recorded_and_does_not_change_the_status(
     events: tuple[SpanEvent, ...], exception: Raised | None
 ) -> None:
     span = to_span(raw_span({}, events=events), project="p")
@@ -255,7 +257,7 @@ def test_what_was_raised_last_is_told_and_makes_no_error_by_itself(
     assert (span.exception, span.status, span.events) == (exception, "ok", events)
 
 
-def test_the_first_convention_that_has_a_field_gives_it_and_later_ones_fill_gaps() -> None:
+def test_the_first_convention_with_a_field_sets_it_and_later_ones_fill_gaps() -> None:
     assert mapped_fields(
         {
             "gen_ai.request.model": "a",
@@ -273,7 +275,7 @@ def test_the_first_convention_that_has_a_field_gives_it_and_later_ones_fill_gaps
     }
 
 
-def test_events_come_last_and_are_asked_without_any_attribute() -> None:
+def test_span_events_are_read_last_and_even_without_attributes() -> None:
     events = (
         SpanEvent("gen_ai.user.message", None, {"content": "hi"}),
         SpanEvent("gen_ai.choice", None, {"message": "hello", "finish_reason": "stop"}),
@@ -289,7 +291,7 @@ def test_events_come_last_and_are_asked_without_any_attribute() -> None:
     assert mapped_fields({"gen_ai.prompt": "other"}, events=events)["messages_in"][0]["parts"][0]["text"] == "other"
 
 
-def test_messages_are_looked_for_in_inputs_and_outputs_where_no_attribute_has_any() -> None:
+def test_messages_are_extracted_from_inputs_and_outputs_without_message_attributes() -> None:
     call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}
     span = to_span(
         raw_span(
@@ -314,7 +316,7 @@ def test_plain_texts_stay_inputs_and_outputs() -> None:
     }
 
 
-def test_instructions_lead_whatever_gave_the_messages() -> None:
+def test_system_instructions_precede_the_messages_of_any_convention() -> None:
     instructions = {"gen_ai.system_instructions": text([{"type": "text", "content": "Be brief."}])}
     system = Message.system("Be brief.")
 
@@ -346,7 +348,7 @@ def test_instructions_lead_whatever_gave_the_messages() -> None:
     ],
     ids=repr,
 )
-def test_session_and_user_come_from_the_span_and_else_from_its_resource(
+def test_session_and_user_come_from_the_span_or_else_from_its_resource(
     attributes: dict[str, Any], resource: dict[str, Any], session: str | None, user: str | None
 ) -> None:
     span = to_span(raw_span(attributes, resource=resource), project="p")
@@ -354,17 +356,17 @@ def test_session_and_user_come_from_the_span_and_else_from_its_resource(
     assert (span.session, span.user) == (session, user)
 
 
-def test_a_label_that_is_nobodys_makes_no_convention() -> None:
+def test_session_and_user_attributes_alone_add_no_convention() -> None:
     assert mapped_fields({"session.id": "s", "user.id": "u", "langfuse.user.id": "v"}) == {"session": "s", "user": "u"}
 
 
-def test_the_service_is_the_resources() -> None:
+def test_the_service_comes_from_the_resource_or_else_from_the_span() -> None:
     assert mapped_fields({"service.name": "span's"}, resource={"service.name": "shop"})["service"] == "shop"
     assert mapped_fields({"service.name": "span's"})["service"] == "span's"
     assert "model" not in mapped_fields({}, resource={"gen_ai.request.model": "never"})
 
 
-def test_a_tool_is_told_of_tool_spans_only() -> None:
+def test_the_tool_is_not_set_on_a_chat_span() -> None:
     attributes = {"gen_ai.tool.name": "f", "gen_ai.tool.call.id": "c"}
 
     assert to_span(raw_span(attributes), project="p").tool == Tool(name="f", call_id="c")
@@ -382,19 +384,19 @@ LABELS = {
 
 
 @pytest.mark.parametrize("field", LABELS)
-def test_a_label_of_ten_thousand_characters_keeps_its_beginning_and_stays_one_of_a_kind(field: str) -> None:
-    def told_label(value: str) -> str:
+def test_a_long_label_is_shortened_to_its_beginning_and_stays_distinct(field: str) -> None:
+    def mapped_label(value: str) -> str:
         return mapped_fields({LABELS[field]: value})[field]
 
     long = "x" * 9_999
-    assert told_label(long + "a").startswith("x" * 40)
-    assert len(told_label(long + "a")) <= 128
-    assert told_label(long + "a") == told_label(f" {long}a ")
-    assert told_label(long + "a") != told_label(long + "b")
-    assert told_label("x" * 128) == "x" * 128
+    assert mapped_label(long + "a").startswith("x" * 40)
+    assert len(mapped_label(long + "a")) <= 128
+    assert mapped_label(long + "a") == mapped_label(f" {long}a ")
+    assert mapped_label(long + "a") != mapped_label(long + "b")
+    assert mapped_label("x" * 128) == "x" * 128
 
 
-def test_usage_knows_what_was_told_and_bad_numbers_are_noted() -> None:
+def test_partial_usage_is_read_and_invalid_numbers_are_noted() -> None:
     attributes = {"gen_ai.usage.cache_read.input_tokens": 3, "gen_ai.usage.input_tokens": -1}
     span = to_span(raw_span(attributes, notes=("clock",)), project="p")
 
@@ -402,7 +404,7 @@ def test_usage_knows_what_was_told_and_bad_numbers_are_noted() -> None:
     assert span.notes == ("clock", "number:gen_ai.usage.input_tokens")
 
 
-def test_a_convention_that_fails_leaves_a_note_and_the_others_their_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_convention_is_noted_and_the_others_still_set_their_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(_: RawSpan) -> SpanFields:
         raise RecursionError
 
@@ -417,7 +419,7 @@ def test_a_convention_that_fails_leaves_a_note_and_the_others_their_fields(monke
     }
 
 
-def test_messages_that_cannot_be_put_together_leave_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_that_cannot_be_assembled_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> Any:
         raise ValueError
 
@@ -426,7 +428,7 @@ def test_messages_that_cannot_be_put_together_leave_a_note(monkeypatch: pytest.M
     assert mapped_fields({"gen_ai.prompt": "hi"}) == {"conventions": ["gen_ai"], "notes": ["unmapped:messages"]}
 
 
-def test_only_conventions_whose_names_occur_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_conventions_with_matching_attributes_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     read_spans: list[RawSpan] = []
     monkeypatch.setattr(openinference, "read_fields", lambda raw: read_spans.append(raw) or SpanFields())
 
@@ -457,7 +459,7 @@ HOSTILE: dict[str, Any] = {
 }
 
 
-def test_hostile_names_are_inert_and_kept_as_they_were() -> None:
+def test_hostile_attribute_names_are_inert_and_stay_unchanged() -> None:
     before = json.encode(HOSTILE)
     span = to_span(raw_span(HOSTILE), project="p")
 
@@ -486,7 +488,7 @@ LARGE_SPANS: dict[str, Callable[[int], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("shape", LARGE_SPANS)
-def test_a_hundred_thousand_of_anything_cost_no_more_than_their_size(shape: str) -> None:
+def test_mapping_time_is_linear_in_the_size_of_the_span(shape: str) -> None:
     def map_span(attributes: dict[str, Any]) -> None:
         assert to_span(raw_span(attributes), project="p").attributes is attributes
 
@@ -545,7 +547,7 @@ EVENTS = st.lists(
 
 
 @given(ANY, ANY, EVENTS, st.booleans())
-def test_whatever_is_sent_becomes_a_record_that_can_be_written_and_read(
+def test_any_span_is_mapped_to_a_record_that_survives_encoding(
     attributes: dict[str, Any], resource: dict[str, Any], events: tuple[SpanEvent, ...], trusted: bool
 ) -> None:
     raw = raw_span(attributes, resource=resource, events=events, notes=("clock",), dropped={"bytes": 1}, scope="lib")

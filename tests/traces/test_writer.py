@@ -43,7 +43,7 @@ def rows(*numbers: int) -> list[SpanRow]:
 
 
 class RecordingDatabase:
-    """A database of which is known how often it was written to, and that can refuse."""
+    """A database that records the size of every write and can be made to fail."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -88,19 +88,19 @@ async def open_writer(**options: Any) -> AsyncIterator[WriterSetup]:
         await database.close()
 
 
-async def test_what_is_written_is_there_when_the_call_returns() -> None:
+async def test_rows_are_stored_when_write_returns() -> None:
     async with open_writer() as setup:
         lost = await setup.writer.write(rows(1, 2))
 
         assert (lost, await setup.database.stored_names(), setup.writer.stored_count) == (0, ["span 1", "span 2"], 2)
 
 
-async def test_nothing_to_write_is_no_transaction() -> None:
+async def test_an_empty_write_makes_no_transaction() -> None:
     async with open_writer() as setup:
         assert (await setup.writer.write([]), setup.database.sizes) == (0, [])
 
 
-async def test_what_comes_while_something_is_written_shares_one_transaction() -> None:
+async def test_writes_during_a_transaction_share_the_next_one() -> None:
     async with open_writer() as setup:
         setup.database.open.clear()
         first = asyncio.create_task(setup.writer.write(rows(1)))
@@ -113,7 +113,7 @@ async def test_what_comes_while_something_is_written_shares_one_transaction() ->
         assert setup.database.sizes == [1, 3]
 
 
-async def test_a_write_waits_a_moment_for_those_that_are_being_made_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_write_waits_for_requests_that_have_reserved_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "BATCH_WAIT_S", 60.0)
     async with open_writer() as setup:
         with setup.writer.reserve(1):
@@ -127,13 +127,13 @@ async def test_a_write_waits_a_moment_for_those_that_are_being_made_ready(monkey
         assert setup.database.sizes == [2]
 
 
-async def test_it_does_not_wait_longer_than_that_moment() -> None:
+async def test_a_write_waits_no_longer_than_the_batch_wait_time() -> None:
     async with open_writer() as setup:
         with setup.writer.reserve(1):
             assert await setup.writer.write(rows(1)) == 0
 
 
-async def test_enough_spans_are_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_batch_is_written_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "MAX_BATCH_SPANS", 3)
     monkeypatch.setattr(writer, "BATCH_WAIT_S", 60.0)
     async with open_writer() as setup:
@@ -143,14 +143,14 @@ async def test_enough_spans_are_not_kept_waiting(monkeypatch: pytest.MonkeyPatch
         assert setup.database.sizes == [3, 3]
 
 
-async def test_work_is_done_in_a_thread_of_its_own() -> None:
+async def test_work_runs_in_a_thread_of_the_writer() -> None:
     async with open_writer() as setup:
         name = await setup.writer.run_in_thread(lambda: threading.current_thread().name)
 
         assert name.startswith("palaver-spans")
 
 
-async def test_without_room_a_request_is_refused_and_the_next_is_taken_when_there_is() -> None:
+async def test_requests_are_refused_until_capacity_is_released() -> None:
     async with open_writer(max_request_bytes=100) as setup:
         with setup.writer.reserve(100):
             with pytest.raises(Overloaded, match="send them again in a moment"), setup.writer.reserve(1):
@@ -158,11 +158,11 @@ async def test_without_room_a_request_is_refused_and_the_next_is_taken_when_ther
             with pytest.raises(Overloaded):
                 setup.writer.check_capacity()
         setup.writer.check_capacity()
-        with setup.writer.reserve(1_000):  # One is always taken, whatever its size.
+        with setup.writer.reserve(1_000):  # A single request is always accepted, whatever its size.
             pass
 
 
-async def test_rows_take_up_room_until_they_are_written() -> None:
+async def test_rows_use_request_capacity_until_they_are_written() -> None:
     async with open_writer(max_request_bytes=100) as setup:
         setup.database.open.clear()
         task = asyncio.create_task(setup.writer.write(rows(1)))
@@ -175,7 +175,7 @@ async def test_rows_take_up_room_until_they_are_written() -> None:
         setup.writer.check_capacity()
 
 
-async def test_what_our_own_runs_leave_is_written_without_waiting() -> None:
+async def test_enqueued_local_spans_are_stored_after_a_flush() -> None:
     async with open_writer() as setup:
         setup.writer.enqueue([record(1), record(2)])
         setup.writer.enqueue([record(3, "other")])
@@ -184,7 +184,7 @@ async def test_what_our_own_runs_leave_is_written_without_waiting() -> None:
         assert await setup.database.stored_names() == ["span 1", "span 2", "span 3"]
 
 
-async def test_our_own_spans_are_dropped_and_counted_where_there_is_no_room() -> None:
+async def test_local_spans_above_the_limit_are_dropped_and_counted() -> None:
     async with open_writer(max_local_bytes=1) as setup:
         setup.database.open.clear()
         setup.writer.enqueue([record(1), record(2), record(3)])
@@ -196,7 +196,7 @@ async def test_our_own_spans_are_dropped_and_counted_where_there_is_no_room() ->
         assert (setup.writer.dropped_count, await setup.database.stored_names()) == (2, ["span 1", "span 4"])
 
 
-async def test_a_flood_of_our_own_spans_leaves_room_for_requests() -> None:
+async def test_local_spans_above_their_limit_leave_capacity_for_requests() -> None:
     async with open_writer(max_local_bytes=1, max_request_bytes=100_000) as setup:
         setup.database.open.clear()
         setup.writer.enqueue([record(1), record(2)])
@@ -204,7 +204,7 @@ async def test_a_flood_of_our_own_spans_leaves_room_for_requests() -> None:
 
 
 @pytest.mark.parametrize("error", [Overloaded("Away."), DiskFull("Full.")])
-async def test_a_sender_is_told_that_the_database_could_not_take_it(error: Any) -> None:
+async def test_a_database_error_is_raised_to_the_caller_of_write(error: Any) -> None:
     async with open_writer() as setup:
         setup.database.refuse = lambda _: error
         with pytest.raises(type(error), match=error.message):
@@ -214,7 +214,7 @@ async def test_a_sender_is_told_that_the_database_could_not_take_it(error: Any) 
         assert await setup.writer.write(rows(1)) == 0
 
 
-async def test_our_own_spans_are_tried_again_and_then_given_up() -> None:
+async def test_local_spans_are_retried_and_dropped_after_the_last_attempt() -> None:
     async with open_writer() as setup:
         failures = [Overloaded("Away.")] * 2
         setup.database.refuse = lambda _: failures.pop() if failures else None
@@ -228,7 +228,7 @@ async def test_our_own_spans_are_tried_again_and_then_given_up() -> None:
         assert setup.database.sizes == [1] * (3 + writer.MAX_ATTEMPTS)
 
 
-async def test_a_span_that_cannot_be_kept_loses_no_other() -> None:
+async def test_a_span_that_cannot_be_stored_loses_no_other() -> None:
     def broken(batch: list[SpanRow]) -> Exception | None:
         return ValueError("odd") if any(row.name == "span 3" for row in batch) else None
 
@@ -245,7 +245,7 @@ async def test_a_span_that_cannot_be_kept_loses_no_other() -> None:
         assert await setup.database.stored_names() == ["span 1", "span 2", "span 4", "span 5"]
 
 
-async def test_a_database_that_goes_away_while_others_are_saved_is_told_to_each() -> None:
+async def test_an_overload_while_rows_are_retried_one_by_one_is_raised() -> None:
     errors: list[Exception] = [Overloaded("Away."), ValueError("odd")]
     async with open_writer() as setup:
         setup.database.refuse = lambda _: errors.pop()
@@ -253,7 +253,7 @@ async def test_a_database_that_goes_away_while_others_are_saved_is_told_to_each(
             await setup.writer.write(rows(1))
 
 
-async def test_one_of_our_own_that_cannot_be_kept_is_counted() -> None:
+async def test_a_local_span_that_cannot_be_stored_is_counted_as_dropped() -> None:
     async with open_writer() as setup:
         setup.database.refuse = lambda _: ValueError("odd")
         setup.writer.enqueue([record(1)])
@@ -262,7 +262,7 @@ async def test_one_of_our_own_that_cannot_be_kept_is_counted() -> None:
         assert (setup.writer.dropped_count, setup.writer.stored_count) == (1, 0)
 
 
-async def test_what_cannot_be_redacted_is_not_kept() -> None:
+async def test_a_span_that_cannot_be_redacted_is_not_stored() -> None:
     def broken(span: Span) -> Span:
         raise ValueError("odd")
 
@@ -273,10 +273,10 @@ async def test_what_cannot_be_redacted_is_not_kept() -> None:
         assert (setup.writer.dropped_count, await setup.database.stored_names()) == (1, [])
 
 
-@pytest.mark.parametrize("refused", [None, Overloaded("Away.")])
-async def test_whoever_waits_may_leave(refused: Exception | None) -> None:
+@pytest.mark.parametrize("error", [None, Overloaded("Away.")])
+async def test_a_write_whose_caller_is_cancelled_completes_and_frees_its_capacity(error: Exception | None) -> None:
     async with open_writer() as setup:
-        setup.database.refuse = lambda _: refused
+        setup.database.refuse = lambda _: error
         setup.database.open.clear()
         task = asyncio.create_task(setup.writer.write(rows(1)))
         await asyncio.sleep(0)
@@ -286,11 +286,11 @@ async def test_whoever_waits_may_leave(refused: Exception | None) -> None:
         setup.database.open.set()
         await setup.writer.flush()
 
-        assert await setup.database.stored_names() == ([] if refused else ["span 1"])
+        assert await setup.database.stored_names() == ([] if error else ["span 1"])
         setup.writer.check_capacity()
 
 
-async def test_closing_writes_what_is_waiting() -> None:
+async def test_closing_writes_the_queued_spans() -> None:
     async with open_writer() as setup:
         setup.writer.enqueue([record(1)])
         await setup.writer.close()

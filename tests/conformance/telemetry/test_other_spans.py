@@ -5,7 +5,7 @@ from typing import Any
 from tests.conformance.telemetry.trace_server import RunEmitter
 
 
-def pick(span: dict[str, Any], *names: str) -> dict[str, Any]:
+def pick_fields(span: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: span[name] for name in names}
 
 
@@ -15,7 +15,7 @@ def test_embeddings_of_the_ai_sdk_are_counted_once(emitted: RunEmitter) -> None:
     for session in ("6-embedded", "7-embedded"):
         (row,) = table.rows(session)
 
-        assert pick(row, "kind", "model", "provider", "user", "input_tokens", "output_tokens", "spans") == {
+        assert pick_fields(row, "kind", "model", "provider", "user", "input_tokens", "output_tokens", "spans") == {
             "kind": "embedding",
             "model": "text-embedding-3-small",
             "provider": "openai",
@@ -27,7 +27,7 @@ def test_embeddings_of_the_ai_sdk_are_counted_once(emitted: RunEmitter) -> None:
         assert table.tree(row["trace_id"]) == [("embedding", ("embedding",), ("embedding",))]
     (embedded,) = table.rows("6-embedded")
     root = next(span for span in table.spans(embedded["trace_id"]) if span["parent_id"] is None)
-    assert pick(root, "inputs", "usage") == {"inputs": ["Oslo", "Bergen"], "usage": None}
+    assert pick_fields(root, "inputs", "usage") == {"inputs": ["Oslo", "Bergen"], "usage": None}
 
 
 def test_a_langchain_retriever_span_has_its_query_and_documents(emitted: RunEmitter) -> None:
@@ -36,7 +36,7 @@ def test_a_langchain_retriever_span_has_its_query_and_documents(emitted: RunEmit
     (span,) = table.spans(row["trace_id"])
 
     assert (row["kind"], row["in"]["text"]) == ("retrieval", "Oslo")
-    assert pick(span, "inputs", "outputs") == {
+    assert pick_fields(span, "inputs", "outputs") == {
         "inputs": "Oslo",
         "outputs": {"documents": [{"content": "Oslo: bring a coat.", "metadata": {"page": 7}}]},
     }
@@ -47,7 +47,7 @@ def test_a_failed_model_call_shows_its_input_and_its_exception(emitted: RunEmitt
     (row,) = table.rows("failed")
     message = "Error code: 404 - No workflow 'gpt-of-nobody'. Known: gpt-4o-mini."
 
-    assert pick(row, "status", "model", "errors", "input_tokens") == {
+    assert pick_fields(row, "status", "model", "errors", "input_tokens") == {
         "status": "error",
         "model": "gpt-of-nobody",
         "errors": 2,
@@ -58,7 +58,7 @@ def test_a_failed_model_call_shows_its_input_and_its_exception(emitted: RunEmitt
         ("text", message),
     ]
     (_, call) = table.spans(row["trace_id"])
-    assert pick(call, "kind", "exception") == {
+    assert pick_fields(call, "kind", "exception") == {
         "kind": "llm",
         "exception": {"type": "openai.NotFoundError", "message": message},
     }

@@ -13,15 +13,17 @@ from tests.server.api.evaluation_server import ROWS, shout, tutor
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with client(tutor, shout, default="tutor") as made:
-        yield made
+    async with client(tutor, shout, default="tutor") as opened:
+        yield opened
 
 
-async def begun(http: httpx.AsyncClient, **more: Any) -> str:
-    made = await http.post("/api/testsets", json={"name": "questions", "rows": [{"data": row} for row in ROWS]})
-    assert made.status_code == 201, made.text
+async def start_evaluation(http: httpx.AsyncClient, **more: Any) -> str:
+    testset_response = await http.post(
+        "/api/testsets", json={"name": "questions", "rows": [{"data": row} for row in ROWS]}
+    )
+    assert testset_response.status_code == 201, testset_response.text
     body = {
-        "testset": {"id": made.json()["id"]},
+        "testset": {"id": testset_response.json()["id"]},
         "variants": [{"name": "base", "workflow": "tutor"}],
         "evaluators": [{"key": "exact_match"}, {"key": "contains", "name": "has it"}],
     }
@@ -30,9 +32,9 @@ async def begun(http: httpx.AsyncClient, **more: Any) -> str:
     return f"/api/evaluations/{answer.json()['id']}"
 
 
-async def heard(http: httpx.AsyncClient, at: str, **headers: str) -> list[tuple[str, dict[str, Any]]]:
+async def read_events(http: httpx.AsyncClient, path: str, **headers: str) -> list[tuple[str, dict[str, Any]]]:
     events: list[tuple[str, dict[str, Any]]] = []
-    async with http.stream("GET", f"{at}/events", headers=headers) as stream:
+    async with http.stream("GET", f"{path}/events", headers=headers) as stream:
         assert stream.headers["content-type"] == "text/event-stream"
         text = "".join([piece async for piece in stream.aiter_text()])
     for block in text.split("\n\n"):
@@ -43,8 +45,8 @@ async def heard(http: httpx.AsyncClient, at: str, **headers: str) -> list[tuple[
 
 
 async def test_all_cells_are_answered_and_scored(http: httpx.AsyncClient) -> None:
-    at = await begun(http)
-    events = await heard(http, at)
+    at = await start_evaluation(http)
+    events = await read_events(http, at)
     shown = (await http.get(at)).json()
     rows = (await http.get(f"{at}/results")).json()["data"]
 
@@ -60,8 +62,8 @@ async def test_all_cells_are_answered_and_scored(http: httpx.AsyncClient) -> Non
 
 
 async def test_a_cell_shows_its_question_expected_value_and_answer(http: httpx.AsyncClient) -> None:
-    at = await begun(http)
-    await heard(http, at)
+    at = await start_evaluation(http)
+    await read_events(http, at)
     shown = (await http.get(f"{at}/results/cell_1")).json()
 
     assert shown["history"][0]["parts"] == [{"type": "text", "text": "3 + 3?"}]
@@ -73,8 +75,8 @@ async def test_a_cell_shows_its_question_expected_value_and_answer(http: httpx.A
 
 async def test_all_repeats_of_workflow_and_column_variants_are_run(http: httpx.AsyncClient) -> None:
     variants = [{"workflow": "tutor"}, {"workflow": "shout"}, {"name": "recorded", "column": "topic"}]
-    at = await begun(http, variants=variants, repeats=2)
-    await heard(http, at)
+    at = await start_evaluation(http, variants=variants, repeats=2)
+    await read_events(http, at)
     shown = (await http.get(at)).json()
 
     assert (shown["state"], shown["done"], shown["total"]) == ("succeeded", 18, 18)

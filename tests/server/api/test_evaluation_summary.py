@@ -61,18 +61,18 @@ async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def run(http: httpx.AsyncClient, database: Database, **more: Any) -> str:
+async def run_evaluation(http: httpx.AsyncClient, database: Database, **more: Any) -> str:
     """Run an evaluation to its end and return its id."""
-    made = await http.post("/api/evaluations", json=BODY | more)
-    assert made.status_code == 202, made.text
-    await answer_all(database, made.json()["id"])
-    return made.json()["id"]
+    created = await http.post("/api/evaluations", json=BODY | more)
+    assert created.status_code == 202, created.text
+    await answer_all(database, created.json()["id"])
+    return created.json()["id"]
 
 
 async def test_a_summary_has_the_figures_of_each_variant_and_evaluator(
     http: httpx.AsyncClient, database: Database
 ) -> None:
-    evaluation = await run(http, database)
+    evaluation = await run_evaluation(http, database)
 
     shown = (await http.get(f"/api/evaluations/{evaluation}/summary")).json()
 
@@ -105,7 +105,7 @@ async def test_a_summary_has_the_figures_of_each_variant_and_evaluator(
 
 @on_both
 async def test_a_summary_is_sliced_by_a_test_set_column(http: httpx.AsyncClient, database: Database) -> None:
-    evaluation = await run(http, database)
+    evaluation = await run_evaluation(http, database)
 
     shown = (await http.get(f"/api/evaluations/{evaluation}/summary", params={"slice": "topic"})).json()
     wrong = await http.get(f"/api/evaluations/{evaluation}/summary", params={"slice": "colour"})
@@ -128,7 +128,7 @@ async def test_the_summary_of_a_queued_evaluation_has_no_figures(http: httpx.Asy
 
 
 @pytest.fixture
-def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def evaluations_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The evaluations whose scores were read."""
     from palaver.evaluation.results import load
 
@@ -144,9 +144,9 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_the_summary_of_an_ended_evaluation_is_cached_until_it_is_rerun(
-    http: httpx.AsyncClient, database: Database, looked: list[str]
+    http: httpx.AsyncClient, database: Database, evaluations_read: list[str]
 ) -> None:
-    evaluation = await run(http, database)
+    evaluation = await run_evaluation(http, database)
 
     first = await http.get(f"/api/evaluations/{evaluation}/summary")
     second = await http.get(f"/api/evaluations/{evaluation}/summary")
@@ -156,14 +156,14 @@ async def test_the_summary_of_an_ended_evaluation_is_cached_until_it_is_rerun(
     (await http.post(f"/api/evaluations/{evaluation}/rerun", json={"which": "all"})).raise_for_status()
     empty = (await http.get(f"/api/evaluations/{evaluation}/summary")).json()
 
-    assert (second.json(), unchanged.status_code, looked) == (first.json(), 304, [evaluation] * 2)
+    assert (second.json(), unchanged.status_code, evaluations_read) == (first.json(), 304, [evaluation] * 2)
     assert [one["cells"] for one in empty["variants"]] == [0, 0]
 
 
 async def test_scores_of_an_ended_evaluation_are_read_once_for_concurrent_requests(
-    http: httpx.AsyncClient, database: Database, looked: list[str]
+    http: httpx.AsyncClient, database: Database, evaluations_read: list[str]
 ) -> None:
-    first, second = await run(http, database), await run(http, database)
+    first, second = await run_evaluation(http, database), await run_evaluation(http, database)
     sides = {"base": f"{first}:base", "candidate": f"{second}:new"}
     requests: list[tuple[str, dict[str, str]]] = [
         (f"/api/evaluations/{first}/summary", {}),
@@ -176,33 +176,40 @@ async def test_scores_of_an_ended_evaluation_are_read_once_for_concurrent_reques
 
     answers = await asyncio.gather(*(http.get(path, params=params) for path, params in requests))
 
-    assert ([answer.status_code for answer in answers], sorted(looked)) == ([200] * 6, sorted([first, second]))
+    assert ([answer.status_code for answer in answers], sorted(evaluations_read)) == (
+        [200] * 6,
+        sorted([first, second]),
+    )
 
 
 async def test_scores_of_a_running_evaluation_are_read_on_every_request(
-    http: httpx.AsyncClient, database: Database, looked: list[str]
+    http: httpx.AsyncClient, database: Database, evaluations_read: list[str]
 ) -> None:
     evaluation = (await http.post("/api/evaluations", json=BODY)).json()["id"]
     await answer_all(database, evaluation, stop_after=2)
 
     shown = [(await http.get(f"/api/evaluations/{evaluation}/summary")).json() for _ in range(2)]
 
-    assert (shown[0] == shown[1], looked) == (True, [evaluation] * 2)
+    assert (shown[0] == shown[1], evaluations_read) == (True, [evaluation] * 2)
 
 
 async def test_the_score_cache_evicts_evaluations_over_its_byte_limit(
-    database: Database, looked: list[str], monkeypatch: pytest.MonkeyPatch
+    database: Database, evaluations_read: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluation_results, "_MAX_CACHED_BYTES", 500)  # The results of one evaluation take 258 bytes.
     async with rest_client(app(database)) as http:
-        first, second = await run(http, database), await run(http, database)
+        first, second = await run_evaluation(http, database), await run_evaluation(http, database)
 
         for evaluation in (first, second, second, first, first):
-            sides = {"base": f"{evaluation}:base", "candidate": f"{evaluation}:new", "margin": f"0.{len(looked)}"}
+            sides = {
+                "base": f"{evaluation}:base",
+                "candidate": f"{evaluation}:new",
+                "margin": f"0.{len(evaluations_read)}",
+            }
             await http.get("/api/evaluations/compare", params=sides)
             await http.get(f"/api/evaluations/{evaluation}/export", params={"format": "csv"})
 
-    assert looked == [first, second, first]
+    assert evaluations_read == [first, second, first]
 
 
 async def test_statistics_are_imported_once_off_the_event_loop_when_first_needed(
@@ -228,7 +235,7 @@ async def test_statistics_are_imported_once_off_the_event_loop_when_first_needed
 
 @on_both
 async def test_two_variants_are_compared_row_by_row(http: httpx.AsyncClient, database: Database) -> None:
-    first, second = await run(http, database), await run(http, database)
+    first, second = await run_evaluation(http, database), await run_evaluation(http, database)
 
     answer = await http.get(
         "/api/evaluations/compare", params={"base": f"{first}:base", "candidate": f"{second}:new", "margin": 0.05}
@@ -266,7 +273,7 @@ async def test_two_variants_are_compared_row_by_row(http: httpx.AsyncClient, dat
 
 
 async def test_variants_of_one_evaluation_can_be_compared(http: httpx.AsyncClient, database: Database) -> None:
-    evaluation = await run(http, database)
+    evaluation = await run_evaluation(http, database)
     sides = {"base": f"{evaluation}:new", "candidate": f"{evaluation}:base"}
 
     (figures,) = (await http.get("/api/evaluations/compare", params=sides)).json()["evaluators"]
@@ -285,7 +292,7 @@ async def test_variants_of_one_evaluation_can_be_compared(http: httpx.AsyncClien
 async def test_comparing_a_missing_or_unknown_variant_or_evaluation_is_rejected(
     http: httpx.AsyncClient, database: Database, base: str, status: int, message: str
 ) -> None:
-    evaluation = await run(http, database)
+    evaluation = await run_evaluation(http, database)
     sides = {"base": base.format(evaluation), "candidate": f"{evaluation}:new"}
 
     answer = await http.get("/api/evaluations/compare", params=sides)
@@ -297,7 +304,7 @@ async def test_comparing_a_missing_or_unknown_variant_or_evaluation_is_rejected(
 async def test_every_export_format_is_served_as_an_attachment(
     http: httpx.AsyncClient, database: Database, form: str
 ) -> None:
-    evaluation = await run(http, database)
+    evaluation = await run_evaluation(http, database)
     kind = EXPORT_FORMATS[form]  # pyright: ignore[reportArgumentType]
 
     answer = await http.get(f"/api/evaluations/{evaluation}/export", params={"format": form})
@@ -315,7 +322,7 @@ async def test_an_export_of_several_pages_has_every_cell(
 ) -> None:
     monkeypatch.setattr(evaluation_export, "_PAGE_SIZE", 2)
     monkeypatch.setattr(evaluation_export, "CHUNK_BYTES", 10)
-    evaluation = await run(http, database, repeats=2)
+    evaluation = await run_evaluation(http, database, repeats=2)
 
     lines = (await http.get(f"/api/evaluations/{evaluation}/export", params={"format": "jsonl"})).text.splitlines()
     table = (await http.get(f"/api/evaluations/{evaluation}/export", params={"format": "csv"})).text.splitlines()
@@ -331,7 +338,7 @@ async def test_an_export_of_several_pages_has_every_cell(
 
 
 async def test_an_export_can_be_compared_with_another_evaluation(http: httpx.AsyncClient, database: Database) -> None:
-    first, second = await run(http, database), await run(http, database)
+    first, second = await run_evaluation(http, database), await run_evaluation(http, database)
     params = {"format": "markdown", "base": f"{first}:base"}
 
     markdown = (await http.get(f"/api/evaluations/{second}/export", params=params)).text
@@ -345,14 +352,14 @@ async def test_an_export_can_be_compared_with_another_evaluation(http: httpx.Asy
 async def test_a_missing_or_unknown_export_format_is_rejected(
     http: httpx.AsyncClient, database: Database, query: dict[str, str], status: int
 ) -> None:
-    evaluation = await run(http, database)
+    evaluation = await run_evaluation(http, database)
 
     assert (await http.get(f"/api/evaluations/{evaluation}/export", params=query)).status_code == status
 
 
 async def test_an_export_ends_when_its_reader_is_cancelled(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     async with rest_client(app(database)) as http:
-        evaluation = await run(http, database)
+        evaluation = await run_evaluation(http, database)
     loop, started, ended = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
 
     def write(cells: Any) -> Any:
@@ -378,7 +385,7 @@ async def test_an_export_ends_when_its_reader_is_cancelled(database: Database, m
 
 
 async def test_another_projects_evaluation_is_not_found(http: httpx.AsyncClient, database: Database) -> None:
-    evaluation = await run(http, database)
+    evaluation = await run_evaluation(http, database)
     async with rest_client(app(database), FakeCaller(project="other")) as other_client:
         answers = [
             await other_client.get(f"/api/evaluations/{evaluation}/summary"),

@@ -25,7 +25,7 @@ BODY: dict[str, Any] = {
     "evaluators": [{"key": "exact_match"}, {"key": "regex", "name": "starts", "parameters": {"pattern": "^[A-Z0-9]"}}],
     "repeats": 2,
 }
-NOWHERE = dict.fromkeys(["history", "script", "spoken"])
+UNMAPPED = dict.fromkeys(["history", "script", "spoken"])
 """Targets that no column is mapped to."""
 
 
@@ -39,42 +39,42 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def woken() -> list[str]:
+def wake_calls() -> list[str]:
     return []
 
 
 @pytest.fixture
-async def http(database: Database, woken: list[str]) -> AsyncIterator[httpx.AsyncClient]:
-    async with rest_client(app(database, woken)) as client:
+async def http(database: Database, wake_calls: list[str]) -> AsyncIterator[httpx.AsyncClient]:
+    async with rest_client(app(database, wake_calls)) as client:
         yield client
 
 
-def app(database: Database, woken: list[str]) -> Any:
+def app(database: Database, wake_calls: list[str]) -> Any:
     dependencies = evaluation_dependencies(database, SETTINGS)
-    return application([EvaluationController], **dependencies, wake_runner=lambda: woken.append("wake"))
+    return application([EvaluationController], **dependencies, wake_runner=lambda: wake_calls.append("wake"))
 
 
-async def begun(http: httpx.AsyncClient, **more: Any) -> dict[str, Any]:
+async def start_evaluation(http: httpx.AsyncClient, **more: Any) -> dict[str, Any]:
     answer = await http.post("/api/evaluations", json=BODY | more)
     assert answer.status_code == 202, answer.text
     assert answer.headers["location"] == f"/api/evaluations/{answer.json()['id']}"
     return answer.json()
 
 
-async def test_a_new_evaluation_is_queued_with_all_its_cells(http: httpx.AsyncClient, woken: list[str]) -> None:
-    made = await begun(http)
+async def test_a_new_evaluation_is_queued_with_all_its_cells(http: httpx.AsyncClient, wake_calls: list[str]) -> None:
+    made = await start_evaluation(http)
 
     assert made == {"id": made["id"], "state": "queued", "total": 12}
     assert made["id"].startswith("ev_")
-    assert woken == ["wake"]
+    assert wake_calls == ["wake"]
 
 
 async def test_an_evaluation_shows_its_variants_evaluators_and_test_set(http: httpx.AsyncClient) -> None:
-    made = await begun(http)
+    made = await start_evaluation(http)
     answer = await http.get(f"/api/evaluations/{made['id']}")
     shown = answer.json()
 
-    columns = {"messages": "messages", "expected": "expected", "inputs": {}} | NOWHERE
+    columns = {"messages": "messages", "expected": "expected", "inputs": {}} | UNMAPPED
     assert shown["variants"] == [
         {
             "name": name,
@@ -104,10 +104,10 @@ async def test_a_question_column_is_mapped_to_the_messages_of_a_chat(
     http: httpx.AsyncClient, database: Database
 ) -> None:
     await create_test_set(database, [{"id": 1, "question": "2+2?", "expected": "4"}], id="ts_2")
-    made = await begun(http, testset={"id": "ts_2"})
+    made = await start_evaluation(http, testset={"id": "ts_2"})
     shown = (await http.get(f"/api/evaluations/{made['id']}")).json()
 
-    columns = {"messages": "question", "expected": "expected", "inputs": {}} | NOWHERE
+    columns = {"messages": "question", "expected": "expected", "inputs": {}} | UNMAPPED
     assert [one["map"] for one in shown["variants"]] == [columns, columns]
 
 
@@ -116,21 +116,21 @@ async def test_a_question_column_is_also_mapped_when_some_rows_have_no_messages(
 ) -> None:
     imported = {"question": "2+2?", "expected": "4"}
     await create_test_set(database, [imported, ROWS[0], {"messages": None, **imported}], id="ts_2")
-    made = await begun(http, testset={"id": "ts_2"})
+    made = await start_evaluation(http, testset={"id": "ts_2"})
     shown = (await http.get(f"/api/evaluations/{made['id']}")).json()
 
-    columns = {"messages": "messages", "expected": "expected", "inputs": {}} | NOWHERE | {"spoken": "question"}
+    columns = {"messages": "messages", "expected": "expected", "inputs": {}} | UNMAPPED | {"spoken": "question"}
     assert [one["map"] for one in shown["variants"]] == [columns, columns]
 
 
 async def test_the_list_is_newest_first_and_filtered(http: httpx.AsyncClient, database: Database) -> None:
     await create_test_set(database, id="ts_2")
-    first = await begun(http, name="Alpha")
-    second = await begun(http, name="beta", testset={"id": "ts_2"})
+    first = await start_evaluation(http, name="Alpha")
+    second = await start_evaluation(http, name="beta", testset={"id": "ts_2"})
     (await http.post(f"/api/evaluations/{first['id']}/cancel", json={})).raise_for_status()
 
-    async def names(**asked: Any) -> list[str]:
-        return [row["name"] for row in (await http.get("/api/evaluations", params=asked)).json()["data"]]
+    async def names(**query: Any) -> list[str]:
+        return [row["name"] for row in (await http.get("/api/evaluations", params=query)).json()["data"]]
 
     listed = (await http.get("/api/evaluations", params={"limit": 1})).json()
     assert [row["id"] for row in listed["data"]] == [second["id"]]
@@ -149,23 +149,23 @@ async def test_the_list_is_newest_first_and_filtered(http: httpx.AsyncClient, da
 async def test_a_stored_variant_is_fixed_to_its_version(http: httpx.AsyncClient, database: Database) -> None:
     short = VariantDraft(workflow="tutor", name="short", parameters={"style": "short"})
     await database.write(variants.create_variant, "default", short, id="var_1", at=NOON)
-    made = await begun(http, variants=[{"workflow": "tutor", "variant": "short"}])
+    made = await start_evaluation(http, variants=[{"workflow": "tutor", "variant": "short"}])
     [shown] = (await http.get(f"/api/evaluations/{made['id']}")).json()["variants"]
 
     assert (shown["name"], shown["variant"], shown["parameters"]) == ("short:1", "short:1", {"style": "short"})
 
 
 async def test_a_filter_and_a_sample_choose_rows(http: httpx.AsyncClient) -> None:
-    by_text = await begun(http, testset={"id": "ts_1", "rows": {"filter": "topic=maths"}}, repeats=1)
-    by_value = await begun(http, testset={"id": "ts_1", "rows": {"filter": {"topic": "cities"}}}, repeats=1)
-    sampled = await begun(http, testset={"id": "ts_1", "rows": {"sample": 2, "seed": 7}}, repeats=1)
+    by_text = await start_evaluation(http, testset={"id": "ts_1", "rows": {"filter": "topic=maths"}}, repeats=1)
+    by_value = await start_evaluation(http, testset={"id": "ts_1", "rows": {"filter": {"topic": "cities"}}}, repeats=1)
+    sampled = await start_evaluation(http, testset={"id": "ts_1", "rows": {"sample": 2, "seed": 7}}, repeats=1)
 
     assert [one["total"] for one in (by_text, by_value, sampled)] == [4, 2, 4]
     shown = (await http.get(f"/api/evaluations/{sampled['id']}")).json()
     assert (shown["rows"], shown["selection"]["sample"], shown["selection"]["seed"]) == (2, 2, 7)
 
 
-FAULTS: list[tuple[dict[str, Any], int, str, str]] = [
+INVALID_REQUESTS: list[tuple[dict[str, Any], int, str, str]] = [
     ({"evaluators": []}, 422, "invalid_value", "/evaluators"),
     ({"evaluators": [{"key": "os:system"}]}, 422, "invalid_value", "/evaluators/0/key"),
     (
@@ -200,22 +200,22 @@ FAULTS: list[tuple[dict[str, Any], int, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("more", "status", "code", "path"), FAULTS)
+@pytest.mark.parametrize(("more", "status", "code", "path"), INVALID_REQUESTS)
 async def test_an_invalid_request_is_rejected_and_nothing_starts(
-    http: httpx.AsyncClient, woken: list[str], more: dict[str, Any], status: int, code: str, path: str
+    http: httpx.AsyncClient, wake_calls: list[str], more: dict[str, Any], status: int, code: str, path: str
 ) -> None:
     refused = await http.post("/api/evaluations", json=BODY | more)
 
     error = refused.json()["error"]
     assert (refused.status_code, error["code"], error.get("path")) == (status, code, path), error
     assert (await http.get("/api/evaluations")).json()["data"] == []
-    assert woken == []
+    assert wake_calls == []
 
 
 async def test_another_projects_test_set_and_evaluation_are_not_found(
     http: httpx.AsyncClient, database: Database
 ) -> None:
-    made = await begun(http)
+    made = await start_evaluation(http)
     async with rest_client(app(database, []), FakeCaller(project="other")) as other_client:
         refused = await other_client.post("/api/evaluations", json=BODY)
         unknown = await other_client.post("/api/evaluations", json=BODY | {"testset": {"id": "ts_0"}})
@@ -245,7 +245,7 @@ async def test_a_repeated_request_with_the_same_idempotency_key_is_replayed(http
 
 
 async def test_cancelling_a_queued_evaluation_is_immediate_and_idempotent(http: httpx.AsyncClient) -> None:
-    made = await begun(http)
+    made = await start_evaluation(http)
     first = await http.post(f"/api/evaluations/{made['id']}/cancel", json={})
     again = await http.post(f"/api/evaluations/{made['id']}/cancel", json={})
 
@@ -254,7 +254,7 @@ async def test_cancelling_a_queued_evaluation_is_immediate_and_idempotent(http: 
 
 
 async def test_failed_cells_are_rerun_in_the_same_evaluation(http: httpx.AsyncClient, database: Database) -> None:
-    made = await begun(http)
+    made = await start_evaluation(http)
     at = f"/api/evaluations/{made['id']}"
     early = await http.post(f"{at}/rerun", json={"which": "failed"})
     await answer_all(database, made["id"])
@@ -270,7 +270,7 @@ async def test_failed_cells_are_rerun_in_the_same_evaluation(http: httpx.AsyncCl
 
 
 async def test_a_deleted_evaluation_is_not_found(http: httpx.AsyncClient) -> None:
-    made = await begun(http)
+    made = await start_evaluation(http)
 
     assert (await http.delete(f"/api/evaluations/{made['id']}")).status_code == 204
     assert (await http.get(f"/api/evaluations/{made['id']}")).status_code == 404
@@ -279,7 +279,9 @@ async def test_a_deleted_evaluation_is_not_found(http: httpx.AsyncClient) -> Non
 
 async def test_a_column_variant_needs_no_workflow(http: httpx.AsyncClient, database: Database) -> None:
     await create_test_set(database, [row | {"old": "Paris"} for row in ROWS], id="ts_2")
-    made = await begun(http, testset={"id": "ts_2"}, variants=[{"name": "recorded", "column": "old"}], repeats=1)
+    made = await start_evaluation(
+        http, testset={"id": "ts_2"}, variants=[{"name": "recorded", "column": "old"}], repeats=1
+    )
     shown = (await http.get(f"/api/evaluations/{made['id']}")).json()
 
     assert (made["total"], shown["variants"][0]["column"], shown["variants"][0]["workflow"]) == (3, "old", None)

@@ -44,7 +44,7 @@ def app(database: Database) -> Any:
     return application(controllers, **evaluation_dependencies(database), wake_runner=lambda: None)
 
 
-async def begun(http: httpx.AsyncClient) -> str:
+async def start_evaluation(http: httpx.AsyncClient) -> str:
     return (await http.post("/api/evaluations", json=BODY)).json()["id"]
 
 
@@ -54,32 +54,32 @@ class Frame(msgspec.Struct, frozen=True):
     data: dict[str, Any]
 
 
-def read(pieces: bytes) -> list[Frame]:
+def parse_frames(chunk: bytes) -> list[Frame]:
     frames: list[Frame] = []
-    for block in pieces.decode().split("\n\n"):
+    for block in chunk.decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines())
         if "data" in fields:
             frames.append(Frame(int(fields["id"]), fields["event"], msgspec.json.decode(fields["data"])))
     return frames
 
 
-async def followed(database: Database, evaluation: str, seen: int = 0) -> AsyncIterator[Frame]:
+async def follow_evaluation(database: Database, evaluation: str, seen: int = 0) -> AsyncIterator[Frame]:
     stored, plan = await database.read(kept.get_plan, "default", evaluation)
     stream = evaluations.evaluation_frames(
         database, "default", stored, evaluation_views.decode_plan(plan), seen, lambda: moment(9)
     )
-    async for piece in stream:
-        for frame in read(piece):
+    async for chunk in stream:
+        for frame in parse_frames(chunk):
             yield frame
 
 
 async def test_the_stream_of_an_ended_evaluation_has_every_cell_progress_and_state(
     http: httpx.AsyncClient, database: Database
 ) -> None:
-    evaluation = await begun(http)
+    evaluation = await start_evaluation(http)
     await answer_all(database, evaluation)
 
-    frames = [frame async for frame in followed(database, evaluation)]
+    frames = [frame async for frame in follow_evaluation(database, evaluation)]
 
     assert [(frame.id, frame.event) for frame in frames] == [
         (1, "cell"),
@@ -107,17 +107,17 @@ async def test_the_stream_of_an_ended_evaluation_has_every_cell_progress_and_sta
 async def test_a_resumed_stream_continues_after_the_last_seen_event(
     http: httpx.AsyncClient, database: Database
 ) -> None:
-    evaluation = await begun(http)
+    evaluation = await start_evaluation(http)
     await answer_all(database, evaluation)
 
-    frames = [frame async for frame in followed(database, evaluation, seen=2)]
+    frames = [frame async for frame in follow_evaluation(database, evaluation, seen=2)]
 
     assert [(frame.id, frame.event) for frame in frames] == [(3, "cell"), (3, "progress"), (3, "state")]
 
 
 async def test_a_running_evaluation_is_streamed_to_its_end(http: httpx.AsyncClient, database: Database) -> None:
-    evaluation = await begun(http)
-    stream = followed(database, evaluation)
+    evaluation = await start_evaluation(http)
+    stream = follow_evaluation(database, evaluation)
     first = [await anext(stream), await anext(stream)]
 
     async with asyncio.TaskGroup() as group:
@@ -131,8 +131,8 @@ async def test_a_running_evaluation_is_streamed_to_its_end(http: httpx.AsyncClie
 
 
 async def test_the_stream_of_a_deleted_evaluation_ends(http: httpx.AsyncClient, database: Database) -> None:
-    evaluation = await begun(http)
-    stream = followed(database, evaluation)
+    evaluation = await start_evaluation(http)
+    stream = follow_evaluation(database, evaluation)
     await anext(stream)
     await database.write(kept.delete_evaluation, "default", evaluation)
 
@@ -142,7 +142,7 @@ async def test_the_stream_of_a_deleted_evaluation_ends(http: httpx.AsyncClient, 
 async def test_an_event_source_that_has_seen_every_event_is_answered_with_204(
     http: httpx.AsyncClient, database: Database
 ) -> None:
-    evaluation = await begun(http)
+    evaluation = await start_evaluation(http)
     await answer_all(database, evaluation)
     at = f"/api/evaluations/{evaluation}/events"
 
@@ -153,7 +153,7 @@ async def test_an_event_source_that_has_seen_every_event_is_answered_with_204(
 async def test_the_events_of_another_projects_evaluation_are_not_found(
     http: httpx.AsyncClient, database: Database
 ) -> None:
-    evaluation = await begun(http)
+    evaluation = await start_evaluation(http)
     async with rest_client(app(database), FakeCaller(project="other")) as other_client:
         response = await other_client.get(f"/api/evaluations/{evaluation}/events")
         missing = await other_client.get("/api/evaluations/ev_0/events")
@@ -164,23 +164,28 @@ async def test_the_events_of_another_projects_evaluation_are_not_found(
 # Progress rate and estimated time left
 
 
-def going(**more: Any) -> Evaluation:
+def running_evaluation(**more: Any) -> Evaluation:
     fields: dict[str, Any] = dict.fromkeys(Evaluation.__struct_fields__)
     return Evaluation(**fields | {"total": 100, "done": 38, "failed": 2, "created_at": NOON, "updated_at": NOON} | more)
 
 
-def ending(count: int, first: float, last: float) -> tuple[int, datetime, datetime]:
+def finished_cells(count: int, first: float, last: float) -> tuple[int, datetime, datetime]:
     return count, moment(first), moment(last)
 
 
 def test_the_rate_is_measured_from_the_last_cells_until_now() -> None:
-    assert estimate_progress(going(), ending(40, 0, 10), moment(20)) == EvaluationProgress(2.0, 30.0)
+    assert estimate_progress(running_evaluation(), finished_cells(40, 0, 10), moment(20)) == EvaluationProgress(
+        2.0, 30.0
+    )
 
 
-@pytest.mark.parametrize("last", [None, ending(1, 0, 0), ending(2, 5, 5)])
+@pytest.mark.parametrize("last", [None, finished_cells(1, 0, 0), finished_cells(2, 5, 5)])
 def test_too_few_cells_give_no_progress_estimate(last: Any) -> None:
-    assert estimate_progress(going(), last, moment(5)) == EvaluationProgress()
+    assert estimate_progress(running_evaluation(), last, moment(5)) == EvaluationProgress()
 
 
 def test_an_ended_evaluation_has_no_progress_estimate() -> None:
-    assert estimate_progress(going(ended_at=NOON), ending(40, 0, 10), moment(20)) == EvaluationProgress()
+    assert (
+        estimate_progress(running_evaluation(ended_at=NOON), finished_cells(40, 0, 10), moment(20))
+        == EvaluationProgress()
+    )

@@ -45,21 +45,23 @@ async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-async def done(http: httpx.AsyncClient, database: Database) -> str:
+async def evaluation_path(http: httpx.AsyncClient, database: Database) -> str:
     """The path of an evaluation that has ended."""
-    made = (await http.post("/api/evaluations", json=BODY)).json()
-    await answer_all(database, made["id"])
-    return f"/api/evaluations/{made['id']}"
+    created = (await http.post("/api/evaluations", json=BODY)).json()
+    await answer_all(database, created["id"])
+    return f"/api/evaluations/{created['id']}"
 
 
-async def cells(http: httpx.AsyncClient, at: str, **asked: Any) -> list[str]:
-    answer = await http.get(f"{at}/results", params=asked)
+async def list_cells(http: httpx.AsyncClient, path: str, **query: Any) -> list[str]:
+    answer = await http.get(f"{path}/results", params=query)
     assert answer.status_code == 200, answer.text
     return [row["id"].removeprefix("cell_") for row in answer.json()["data"]]
 
 
-async def test_a_row_of_the_table_has_previews_and_scores_without_details(http: httpx.AsyncClient, done: str) -> None:
-    [first] = (await http.get(f"{done}/results", params={"limit": 1})).json()["data"]
+async def test_a_row_of_the_table_has_previews_and_scores_without_details(
+    http: httpx.AsyncClient, evaluation_path: str
+) -> None:
+    [first] = (await http.get(f"{evaluation_path}/results", params={"limit": 1})).json()["data"]
     row = first.pop("row")
 
     assert row.startswith("row_")
@@ -98,12 +100,12 @@ async def test_a_row_of_the_table_has_previews_and_scores_without_details(http: 
     }
 
 
-async def test_pages_continue_in_the_order_of_cells(http: httpx.AsyncClient, done: str) -> None:
-    first = (await http.get(f"{done}/results", params={"limit": 5})).json()
+async def test_pages_continue_in_the_order_of_cells(http: httpx.AsyncClient, evaluation_path: str) -> None:
+    first = (await http.get(f"{evaluation_path}/results", params={"limit": 5})).json()
 
     assert [row["id"] for row in first["data"]] == [f"cell_{number}" for number in range(5)]
-    assert await cells(http, done, limit=5, after=first["next"]) == ["5", "6", "7", "8", "9"]
-    other = await http.get(f"{done}/results", params={"limit": 5, "after": first["next"], "variant": "new"})
+    assert await list_cells(http, evaluation_path, limit=5, after=first["next"]) == ["5", "6", "7", "8", "9"]
+    other = await http.get(f"{evaluation_path}/results", params={"limit": 5, "after": first["next"], "variant": "new"})
     assert (other.status_code, other.json()["error"]["path"]) == (400, "?after")
 
 
@@ -123,40 +125,44 @@ FILTERS: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("query", "expected"), FILTERS)
 async def test_filters_can_be_combined(
-    http: httpx.AsyncClient, done: str, query: dict[str, Any], expected: list[str]
+    http: httpx.AsyncClient, evaluation_path: str, query: dict[str, Any], expected: list[str]
 ) -> None:
-    assert await cells(http, done, **query) == expected
+    assert await list_cells(http, evaluation_path, **query) == expected
 
 
-async def test_regressions_are_cells_that_passed_in_the_base_variant(http: httpx.AsyncClient, done: str) -> None:
-    base = f"{done.rpartition('/')[2]}:base"
+async def test_regressions_are_cells_that_passed_in_the_base_variant(
+    http: httpx.AsyncClient, evaluation_path: str
+) -> None:
+    base = f"{evaluation_path.rpartition('/')[2]}:base"
 
-    assert await cells(http, done, regression=base) == ["10", "11"]
-    assert await cells(http, done, regression="true") == ["10", "11"]
-    assert await cells(http, done, regression=base, limit=1) == ["10"]
-    assert await cells(http, done, regression=base, evaluator="other") == []
-    assert await cells(http, done, regression=base.replace(":base", ":new")) == []
+    assert await list_cells(http, evaluation_path, regression=base) == ["10", "11"]
+    assert await list_cells(http, evaluation_path, regression="true") == ["10", "11"]
+    assert await list_cells(http, evaluation_path, regression=base, limit=1) == ["10"]
+    assert await list_cells(http, evaluation_path, regression=base, evaluator="other") == []
+    assert await list_cells(http, evaluation_path, regression=base.replace(":base", ":new")) == []
 
 
-WRONG = [
+INVALID_FILTERS = [
     ({"variant": "gone"}, 400, "?variant"),
     ({"status": "pending"}, 400, "?status"),
     ({"regression": "ev_0:base"}, 404, None),
 ]
 
 
-@pytest.mark.parametrize(("query", "status", "path"), WRONG)
+@pytest.mark.parametrize(("query", "status", "path"), INVALID_FILTERS)
 async def test_an_invalid_filter_is_rejected(
-    http: httpx.AsyncClient, done: str, query: dict[str, Any], status: int, path: str | None
+    http: httpx.AsyncClient, evaluation_path: str, query: dict[str, Any], status: int, path: str | None
 ) -> None:
-    refused = await http.get(f"{done}/results", params=query)
+    refused = await http.get(f"{evaluation_path}/results", params=query)
 
     assert (refused.status_code, refused.json()["error"].get("path")) == (status, path)
 
 
-async def test_an_unknown_base_variant_is_rejected_with_the_available_ones(http: httpx.AsyncClient, done: str) -> None:
-    evaluation = done.rpartition("/")[2]
-    refused = await http.get(f"{done}/results", params={"regression": f"{evaluation}:gone"})
+async def test_an_unknown_base_variant_is_rejected_with_the_available_ones(
+    http: httpx.AsyncClient, evaluation_path: str
+) -> None:
+    evaluation = evaluation_path.rpartition("/")[2]
+    refused = await http.get(f"{evaluation_path}/results", params={"regression": f"{evaluation}:gone"})
 
     assert (refused.status_code, refused.json()["error"]["path"], refused.json()["error"]["message"]) == (
         400,
@@ -165,8 +171,10 @@ async def test_an_unknown_base_variant_is_rejected_with_the_available_ones(http:
     )
 
 
-async def test_a_cell_shows_its_question_answer_scores_and_neighbours(http: httpx.AsyncClient, done: str) -> None:
-    answer = await http.get(f"{done}/results/cell_10")
+async def test_a_cell_shows_its_question_answer_scores_and_neighbours(
+    http: httpx.AsyncClient, evaluation_path: str
+) -> None:
+    answer = await http.get(f"{evaluation_path}/results/cell_10")
     shown = answer.json()
     assistant_message = {"role": "assistant", "parts": [{"type": "text", "text": "I think Paris"}]}
     user_message = {"role": "user", "parts": [{"type": "text", "text": "Capital of France?"}]}
@@ -204,25 +212,28 @@ async def test_a_cell_shows_its_question_answer_scores_and_neighbours(http: http
         }
     ]
     assert shown["scores"][0]["details"] == {"why": "I think Paris"}
-    same = await http.get(f"{done}/results/cell_10", headers={"if-none-match": answer.headers["etag"]})
+    same = await http.get(f"{evaluation_path}/results/cell_10", headers={"if-none-match": answer.headers["etag"]})
     assert same.status_code == 304
 
 
-async def test_a_failed_cell_shows_its_error(http: httpx.AsyncClient, done: str) -> None:
-    shown = (await http.get(f"{done}/results/cell_5")).json()
+async def test_a_failed_cell_shows_its_error(http: httpx.AsyncClient, evaluation_path: str) -> None:
+    shown = (await http.get(f"{evaluation_path}/results/cell_5")).json()
 
     assert (shown["status"], shown["error"]) == ("failed", {"code": "timeout", "message": "It took too long."})
     assert (shown["messages"], shown["scores"], "expected" in shown) == ([], [], False)
 
 
 @pytest.mark.parametrize("cell", ["cell_12", "cell_x", "cell_-1", "cell_99999999999", "x"])
-async def test_an_unknown_cell_is_not_found(http: httpx.AsyncClient, done: str, cell: str) -> None:
-    assert (await http.get(f"{done}/results/{cell}")).status_code == 404
+async def test_an_unknown_cell_is_not_found(http: httpx.AsyncClient, evaluation_path: str, cell: str) -> None:
+    assert (await http.get(f"{evaluation_path}/results/{cell}")).status_code == 404
 
 
-async def test_another_projects_results_are_not_found(done: str, database: Database) -> None:
+async def test_another_projects_results_are_not_found(evaluation_path: str, database: Database) -> None:
     async with rest_client(app(database), FakeCaller(project="other")) as other_client:
         for path in ("/results", "/results/cell_0"):
-            response = await other_client.get(done + path)
+            response = await other_client.get(evaluation_path + path)
             missing = await other_client.get(f"/api/evaluations/ev_0{path}")
-            assert (response.status_code, response.text.replace(done.rpartition("/")[2], "ev_0")) == (404, missing.text)
+            assert (response.status_code, response.text.replace(evaluation_path.rpartition("/")[2], "ev_0")) == (
+                404,
+                missing.text,
+            )

@@ -34,13 +34,15 @@ def broken(case: Case) -> bool:
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    known = EvaluatorRegistry([polite, parts, broken])
-    app = application([EvaluatorController], evaluators=known, evaluator_context=OfflineContext(), settings=Settings())
+    evaluators = EvaluatorRegistry([polite, parts, broken])
+    app = application(
+        [EvaluatorController], evaluators=evaluators, evaluator_context=OfflineContext(), settings=Settings()
+    )
     async with rest_client(app) as client:
         yield client
 
 
-async def tried(http: httpx.AsyncClient, key: str, **body: Any) -> dict[str, Any]:
+async def try_evaluator(http: httpx.AsyncClient, key: str, **body: Any) -> dict[str, Any]:
     answer = await http.post(f"/api/evaluators/{key}/try", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -70,7 +72,9 @@ async def test_built_in_evaluators_are_listed_with_what_they_need(http: httpx.As
 
 
 async def test_trying_an_evaluator_on_a_case_returns_its_score(http: httpx.AsyncClient) -> None:
-    result = await tried(http, "team.polite", parameters={"words": ["please", "thanks"]}, case={"output": "thanks"})
+    result = await try_evaluator(
+        http, "team.polite", parameters={"words": ["please", "thanks"]}, case={"output": "thanks"}
+    )
 
     assert isinstance(result.pop("seconds"), float)
     assert result == {
@@ -88,31 +92,31 @@ async def test_trying_an_evaluator_on_a_case_returns_its_score(http: httpx.Async
 
 
 async def test_a_built_in_evaluator_can_be_tried(http: httpx.AsyncClient) -> None:
-    result = await tried(http, "exact_match", case={"output": "Paris", "expected": "Paris"})
+    result = await try_evaluator(http, "exact_match", case={"output": "Paris", "expected": "Paris"})
 
     assert (result["status"], result["passed"], result["score"]) == ("scored", True, 1.0)
 
 
 async def test_a_case_without_an_expected_value_is_skipped(http: httpx.AsyncClient) -> None:
-    result = await tried(http, "exact_match", case={"output": "Paris"})
+    result = await try_evaluator(http, "exact_match", case={"output": "Paris"})
 
     assert (result["status"], result["passed"], result["reason"].partition(":")[0]) == ("skipped", None, "no_expected")
 
 
 async def test_further_scores_of_an_evaluator_are_returned_in_more(http: httpx.AsyncClient) -> None:
-    result = await tried(http, "parts", case={"output": {"role": "assistant", "content": "Hello"}})
+    result = await try_evaluator(http, "parts", case={"output": {"role": "assistant", "content": "Hello"}})
 
     assert (result["evaluator"], result["score"]) == ("parts.length", 5.0)
     assert [(one["evaluator"], one["passed"]) for one in result["more"]] == [("parts.said", True)]
 
 
 async def test_an_exception_of_the_evaluator_is_returned_as_an_error(http: httpx.AsyncClient) -> None:
-    result = await tried(http, "broken", case={"output": "x"})
+    result = await try_evaluator(http, "broken", case={"output": "x"})
 
     assert (result["status"], result["reason"]) == ("error", "evaluator_failed: ValueError: no idea of x")
 
 
-FAULTS = [
+INVALID_REQUESTS = [
     ("exact_match", {"parameters": {"gone": 1}, "case": {}}, 422, "/parameters/gone"),
     ("regex", {"parameters": {"pattern": "("}, "case": {"output": "x"}}, 422, "/parameters/pattern"),
     ("exact_match", {}, 400, "/case"),
@@ -123,7 +127,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("key", "body", "status", "path"), FAULTS)
+@pytest.mark.parametrize(("key", "body", "status", "path"), INVALID_REQUESTS)
 async def test_invalid_parameters_and_cases_are_rejected_with_their_path(
     http: httpx.AsyncClient, key: str, body: dict[str, Any], status: int, path: str
 ) -> None:

@@ -22,7 +22,7 @@ from tests.server.rest_client import FakeCaller, application, rest_client
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 PNG = b"\x89PNG\r\n\x1a\n" + b"sky" * 20
 SHA = hashlib.sha256(PNG).hexdigest()
-HEAD = {"content-type": "image/png", "x-palaver-filename": "sky.png"}
+UPLOAD_HEADERS = {"content-type": "image/png", "x-palaver-filename": "sky.png"}
 Client = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
 
@@ -34,16 +34,16 @@ async def database() -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def made(database: Database) -> Callable[..., Litestar]:
-    def make(**settings: Any) -> Litestar:
+def make_app(database: Database) -> Callable[..., Litestar]:
+    def build(**settings: Any) -> Litestar:
         return application([files.FileController], database=database, settings=Settings(**settings), now=lambda: NOON)
 
-    return make
+    return build
 
 
 @pytest.fixture
-async def http(made: Callable[..., Litestar]) -> AsyncIterator[httpx.AsyncClient]:
-    async with rest_client(made()) as client:
+async def http(make_app: Callable[..., Litestar]) -> AsyncIterator[httpx.AsyncClient]:
+    async with rest_client(make_app()) as client:
         yield client
 
 
@@ -53,7 +53,7 @@ def error(answer: httpx.Response) -> tuple[int, str, str | None]:
 
 
 async def test_an_uploaded_file_is_stored_listed_and_downloaded(http: httpx.AsyncClient) -> None:
-    made = await http.post("/api/files", content=PNG, headers=HEAD)
+    made = await http.post("/api/files", content=PNG, headers=UPLOAD_HEADERS)
 
     name = made.json()["id"]
     shown = {
@@ -91,10 +91,10 @@ async def test_an_uploaded_file_is_stored_listed_and_downloaded(http: httpx.Asyn
     assert (listed.status_code, listed.json()) == (200, {"data": [shown], "next": None})
 
 
-async def test_a_file_of_several_chunks_is_downloaded_completely(made: Callable[..., Litestar]) -> None:
+async def test_a_file_of_several_chunks_is_downloaded_completely(make_app: Callable[..., Litestar]) -> None:
     large = bytes(range(256)) * 10_000
-    async with rest_client(made()) as http:
-        name = (await http.post("/api/files", content=large, headers=HEAD)).json()["id"]
+    async with rest_client(make_app()) as http:
+        name = (await http.post("/api/files", content=large, headers=UPLOAD_HEADERS)).json()["id"]
         download = await http.get(f"/api/files/{name}")
 
     assert (download.content == large, download.headers["content-length"]) == (True, "2560000")
@@ -119,7 +119,7 @@ async def test_a_file_of_several_chunks_is_downloaded_completely(made: Callable[
 async def test_a_media_type_that_a_browser_might_run_is_served_as_octet_stream(
     http: httpx.AsyncClient, declared: str, served: str
 ) -> None:
-    head = {**HEAD, "content-type": declared}
+    head = {**UPLOAD_HEADERS, "content-type": declared}
     made = (await http.post("/api/files", content=b"<script>", headers=head)).json()
 
     download = await http.get(made["url"])
@@ -142,7 +142,7 @@ async def test_a_media_type_that_a_browser_might_run_is_served_as_octet_stream(
 async def test_a_filename_is_stored_as_sent_and_made_safe_in_the_header(
     http: httpx.AsyncClient, given: str, name: str, header: str
 ) -> None:
-    made = (await http.post("/api/files", content=b"x", headers={**HEAD, "x-palaver-filename": given})).json()
+    made = (await http.post("/api/files", content=b"x", headers={**UPLOAD_HEADERS, "x-palaver-filename": given})).json()
     download = await http.get(made["url"])
 
     assert (made["filename"], download.headers["content-disposition"]) == (name, f"attachment; {header}")
@@ -162,7 +162,7 @@ def test_any_filename_makes_a_header_of_one_line_in_ascii(name: str) -> None:
     [*".. . %20 ../etc/passwd %2Fetc%2Fpasswd C:%5Cx %5C%5Chost%5Cx a%00.png a%0D%0Ab %FF".split(), "", "x" * 256],
 )
 async def test_a_filename_that_is_a_path_or_unsafe_is_rejected(http: httpx.AsyncClient, name: str) -> None:
-    answer = await http.post("/api/files", content=b"x", headers={**HEAD, "x-palaver-filename": name})
+    answer = await http.post("/api/files", content=b"x", headers={**UPLOAD_HEADERS, "x-palaver-filename": name})
 
     assert error(answer) == (422, "invalid_value", "/filename")
 
@@ -171,12 +171,20 @@ async def test_a_filename_that_is_a_path_or_unsafe_is_rejected(http: httpx.Async
     ("head", "content", "refusal"),
     [
         ({"content-type": "image/png"}, b"x", (400, "invalid_value", None)),
-        (HEAD, b"", (400, "invalid_body", None)),
-        ({**HEAD, "content-type": "multipart/form-data; boundary=x"}, b"x", (415, "unsupported_media_type", None)),
-        ({**HEAD, "content-type": "application/x-www-form-urlencoded"}, b"x", (415, "unsupported_media_type", None)),
-        ({**HEAD, "content-type": "png"}, b"x", (415, "unsupported_media_type", None)),
+        (UPLOAD_HEADERS, b"", (400, "invalid_body", None)),
+        (
+            {**UPLOAD_HEADERS, "content-type": "multipart/form-data; boundary=x"},
+            b"x",
+            (415, "unsupported_media_type", None),
+        ),
+        (
+            {**UPLOAD_HEADERS, "content-type": "application/x-www-form-urlencoded"},
+            b"x",
+            (415, "unsupported_media_type", None),
+        ),
+        ({**UPLOAD_HEADERS, "content-type": "png"}, b"x", (415, "unsupported_media_type", None)),
         ({"x-palaver-filename": "a"}, b"x", (415, "unsupported_media_type", None)),
-        ({**HEAD, "content-encoding": "gzip"}, b"x", (415, "unsupported_media_type", None)),
+        ({**UPLOAD_HEADERS, "content-encoding": "gzip"}, b"x", (415, "unsupported_media_type", None)),
     ],
 )
 async def test_an_invalid_upload_is_rejected_and_nothing_stored(
@@ -186,7 +194,7 @@ async def test_an_invalid_upload_is_rejected_and_nothing_stored(
     assert (await http.get("/api/files")).json() == {"data": [], "next": None}
 
 
-async def test_a_file_that_is_too_large_is_rejected_during_the_upload(made: Callable[..., Litestar]) -> None:
+async def test_a_file_that_is_too_large_is_rejected_during_the_upload(make_app: Callable[..., Litestar]) -> None:
     chunks_sent = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -195,10 +203,10 @@ async def test_a_file_that_is_too_large_is_rejected_during_the_upload(made: Call
             chunks_sent += 1
             yield b"x" * 600
 
-    async with rest_client(made(max_file=1_000)) as http:
-        fits = await http.post("/api/files", content=b"x" * 1_000, headers=HEAD)
-        declared = await http.post("/api/files", content=b"x" * 1_001, headers=HEAD)
-        counted = await http.post("/api/files", content=endless(), headers=HEAD)
+    async with rest_client(make_app(max_file=1_000)) as http:
+        fits = await http.post("/api/files", content=b"x" * 1_000, headers=UPLOAD_HEADERS)
+        declared = await http.post("/api/files", content=b"x" * 1_001, headers=UPLOAD_HEADERS)
+        counted = await http.post("/api/files", content=endless(), headers=UPLOAD_HEADERS)
 
     assert (fits.status_code, error(declared), error(counted), chunks_sent) == (
         201,
@@ -208,26 +216,30 @@ async def test_a_file_that_is_too_large_is_rejected_during_the_upload(made: Call
     )
 
 
-async def test_an_upload_over_the_storage_limit_of_the_project_is_rejected(made: Callable[..., Litestar]) -> None:
-    async with rest_client(made(files_max=10)) as http:
-        first = await http.post("/api/files", content=b"x" * 10, headers=HEAD)
-        same = await http.post("/api/files", content=b"x" * 10, headers=HEAD)
-        over = await http.post("/api/files", content=b"y", headers=HEAD)
+async def test_an_upload_over_the_storage_limit_of_the_project_is_rejected(make_app: Callable[..., Litestar]) -> None:
+    async with rest_client(make_app(files_max=10)) as http:
+        first = await http.post("/api/files", content=b"x" * 10, headers=UPLOAD_HEADERS)
+        same = await http.post("/api/files", content=b"x" * 10, headers=UPLOAD_HEADERS)
+        over = await http.post("/api/files", content=b"y", headers=UPLOAD_HEADERS)
 
     assert (first.status_code, same.status_code, error(over)) == (201, 201, (507, "disk_full", None))
 
 
-async def test_a_stalled_upload_times_out(made: Callable[..., Litestar]) -> None:
+async def test_a_stalled_upload_times_out(make_app: Callable[..., Litestar]) -> None:
     async def stuck() -> AsyncIterator[bytes]:
         yield b"x"
         await asyncio.sleep(60)
 
-    async with rest_client(made(body_seconds=0.05)) as http:
-        assert error(await http.post("/api/files", content=stuck(), headers=HEAD)) == (408, "request_timeout", None)
+    async with rest_client(make_app(body_seconds=0.05)) as http:
+        assert error(await http.post("/api/files", content=stuck(), headers=UPLOAD_HEADERS)) == (
+            408,
+            "request_timeout",
+            None,
+        )
 
 
 async def test_an_upload_that_the_client_aborts_stores_nothing(
-    made: Callable[..., Litestar], database: Database
+    make_app: Callable[..., Litestar], database: Database
 ) -> None:
     received = [{"type": "http.request", "body": b"x", "more_body": True}, {"type": "http.disconnect"}]
     sent: list[Any] = []
@@ -238,19 +250,19 @@ async def test_an_upload_that_the_client_aborts_stores_nothing(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    headers = [(name.encode(), value.encode()) for name, value in HEAD.items()]
+    headers = [(name.encode(), value.encode()) for name, value in UPLOAD_HEADERS.items()]
     target = {"path": "/api/files", "raw_path": b"/api/files", "query_string": b"", "server": ("localhost", 80)}
     scope = {"type": "http", "method": "POST", "scheme": "http", "headers": headers, "palaver.caller": FakeCaller()}
-    await made()({**scope, **target}, receive, send)  # type: ignore[arg-type]
+    await make_app()({**scope, **target}, receive, send)  # type: ignore[arg-type]
 
     assert sent[0]["status"] == 499
     assert (await database.read(kept.list_files, "default")).data == []
 
 
-async def test_another_projects_file_is_answered_like_an_unknown_one(made: Callable[..., Litestar]) -> None:
-    app = made()
+async def test_another_projects_file_is_answered_like_an_unknown_one(make_app: Callable[..., Litestar]) -> None:
+    app = make_app()
     async with rest_client(app) as ours, rest_client(app, FakeCaller("team-b")) as theirs:
-        name = (await ours.post("/api/files", content=PNG, headers=HEAD)).json()["id"]
+        name = (await ours.post("/api/files", content=PNG, headers=UPLOAD_HEADERS)).json()["id"]
         unknown = name[:-1] + ("0" if name[-1] != "0" else "1")
         answers = [
             (await theirs.request(method, f"/api/files/{one}{query}"))
@@ -267,7 +279,7 @@ async def test_another_projects_file_is_answered_like_an_unknown_one(made: Calla
 
 
 async def test_a_file_is_deleted_unless_if_match_is_stale(http: httpx.AsyncClient) -> None:
-    made = await http.post("/api/files", content=PNG, headers=HEAD)
+    made = await http.post("/api/files", content=PNG, headers=UPLOAD_HEADERS)
     url = made.json()["url"]
 
     stale = await http.delete(url, headers={"if-match": '"another"'})
@@ -280,7 +292,7 @@ async def test_a_file_is_deleted_unless_if_match_is_stale(http: httpx.AsyncClien
 
 
 async def test_a_repeated_upload_with_the_same_idempotency_key_is_stored_once(http: httpx.AsyncClient) -> None:
-    head = {**HEAD, "idempotency-key": "k1"}
+    head = {**UPLOAD_HEADERS, "idempotency-key": "k1"}
     first = await http.post("/api/files", content=PNG, headers=head)
     again = await http.post("/api/files", content=PNG, headers=head)
     other = await http.post("/api/files", content=PNG + b"!", headers=head)
@@ -291,7 +303,7 @@ async def test_a_repeated_upload_with_the_same_idempotency_key_is_stored_once(ht
 
 
 async def test_the_file_list_is_paginated(http: httpx.AsyncClient) -> None:
-    ids = [(await http.post("/api/files", content=b"%d" % n, headers=HEAD)).json()["id"] for n in range(3)]
+    ids = [(await http.post("/api/files", content=b"%d" % n, headers=UPLOAD_HEADERS)).json()["id"] for n in range(3)]
 
     first = (await http.get("/api/files?limit=2")).json()
     second = (await http.get("/api/files", params={"limit": 2, "after": first["next"]})).json()
@@ -302,7 +314,7 @@ async def test_the_file_list_is_paginated(http: httpx.AsyncClient) -> None:
 
 
 async def test_a_download_fails_when_the_file_is_deleted_meanwhile(http: httpx.AsyncClient, database: Database) -> None:
-    made = (await http.post("/api/files", content=b"x" * (kept.CHUNK_BYTES + 1), headers=HEAD)).json()
+    made = (await http.post("/api/files", content=b"x" * (kept.CHUNK_BYTES + 1), headers=UPLOAD_HEADERS)).json()
     file = await database.read(kept.get_file, "default", made["id"])
     assert file is not None
     reading = files._read_chunks(database, file)
@@ -313,8 +325,8 @@ async def test_a_download_fails_when_the_file_is_deleted_meanwhile(http: httpx.A
         await anext(reading)
 
 
-async def test_openapi_describes_the_upload_body_as_binary(made: Callable[..., Litestar]) -> None:
-    document = made().openapi_schema.to_schema()
+async def test_openapi_describes_the_upload_body_as_binary(make_app: Callable[..., Litestar]) -> None:
+    document = make_app().openapi_schema.to_schema()
 
     assert document["paths"]["/api/files"]["post"]["requestBody"] == {
         "content": {"*/*": {"schema": {"type": "string", "format": "binary", "description": "The file itself."}}},

@@ -15,9 +15,9 @@ from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.testing import in_process_transport
 
-HAS = {"key": "contains", "name": "says hi", "parameters": {"substring": "Hi"}}
-QUICK = {"key": "latency_budget", "parameters": {"max_seconds": 60}}
-RULE = {"name": "All runs", "sample": 1.0, "per_minute": 6_000, "evaluators": [HAS, QUICK]}
+CONTAINS_HI = {"key": "contains", "name": "says hi", "parameters": {"substring": "Hi"}}
+LATENCY_BUDGET = {"key": "latency_budget", "parameters": {"max_seconds": 60}}
+RULE = {"name": "All runs", "sample": 1.0, "per_minute": 6_000, "evaluators": [CONTAINS_HI, LATENCY_BUDGET]}
 
 
 @chat
@@ -27,10 +27,10 @@ def back(messages: list[Message]) -> str:
 
 @pytest.fixture
 async def server(database: Database) -> AsyncIterator[Server]:
-    made = Server(Registry([back]), Settings(), database=database)
-    made.runtime.live_worker._quiet_time, made.runtime.live_worker._poll_interval = timedelta(0), 0.01
-    yield made
-    await made.close()
+    running = Server(Registry([back]), Settings(), database=database)
+    running.runtime.live_worker._quiet_time, running.runtime.live_worker._poll_interval = timedelta(0), 0.01
+    yield running
+    await running.close()
 
 
 @pytest.fixture
@@ -39,13 +39,13 @@ async def http(server: Server) -> AsyncIterator[httpx.AsyncClient]:
         yield opened
 
 
-async def said(http: httpx.AsyncClient, text: str) -> str:
+async def run_workflow(http: httpx.AsyncClient, text: str) -> str:
     """Run the workflow and return the id of its trace."""
     answer = await http.post("/back/invoke", json={"messages": [{"role": "user", "content": text}]})
     return answer.headers["x-palaver-trace-id"]
 
 
-async def scores(http: httpx.AsyncClient, trace: str) -> list[dict[str, Any]]:
+async def wait_for_scores(http: httpx.AsyncClient, trace: str) -> list[dict[str, Any]]:
     """Wait until a trace is scored and return its scores."""
     async with asyncio.timeout(10):
         while True:
@@ -58,8 +58,8 @@ async def scores(http: httpx.AsyncClient, trace: str) -> list[dict[str, Any]]:
 async def test_live_runs_are_scored_and_counted(server: Server, http: httpx.AsyncClient) -> None:
     made = await http.post("/api/online", json=RULE)
     at = made.headers["location"]
-    first, second = [await said(http, text) for text in ("Hi", "Ho")]
-    good, bad = await scores(http, first), await scores(http, second)
+    first, second = [await run_workflow(http, text) for text in ("Hi", "Ho")]
+    good, bad = await wait_for_scores(http, first), await wait_for_scores(http, second)
     stats = (await http.get(f"{at}/stats", params={"by": "day"})).json()
 
     assert made.status_code == 201
@@ -92,14 +92,14 @@ async def test_runs_of_evaluations_are_not_scored(server: Server, http: httpx.As
     await http.get(f"/api/evaluations/{run}/events")
     trace = (await http.get(f"/api/evaluations/{run}/results/cell_0")).json()["trace_id"]
     await server.runtime.telemetry.flush()
-    await scores(http, await said(http, "Hi"))
+    await wait_for_scores(http, await run_workflow(http, "Hi"))
 
     assert (await http.get(f"/api/traces/{trace}/scores")).json() == {"data": []}
 
 
 async def test_a_live_evaluator_is_created_listed_changed_and_deleted(http: httpx.AsyncClient) -> None:
     condition = {"field": "workflow", "op": "eq", "value": "echo"}
-    made = await http.post("/api/online", json={"name": "Echo", "filter": condition, "evaluators": [HAS]})
+    made = await http.post("/api/online", json={"name": "Echo", "filter": condition, "evaluators": [CONTAINS_HI]})
     at, shown = made.headers["location"], made.json()
     changed = await http.patch(at, json={"name": "Other", "enabled": False, "filter": None, "sample": 0.5})
     listed = (await http.get("/api/online")).json()["data"]
@@ -112,9 +112,9 @@ async def test_a_live_evaluator_is_created_listed_changed_and_deleted(http: http
         "filter": condition,
         "key": None,
     }
-    assert shown["evaluators"] == [HAS]
+    assert shown["evaluators"] == [CONTAINS_HI]
     assert (changed.json()["name"], changed.json()["enabled"], changed.json()["filter"]) == ("Other", False, None)
-    assert (changed.json()["sample"], changed.json()["evaluators"]) == (0.5, [HAS])
+    assert (changed.json()["sample"], changed.json()["evaluators"]) == (0.5, [CONTAINS_HI])
     assert [one["id"] for one in listed] == [shown["id"]]
     assert (await http.get(at)).json() == changed.json()
     assert (await http.delete(at)).status_code == 204
@@ -127,14 +127,17 @@ async def test_a_live_evaluator_is_created_listed_changed_and_deleted(http: http
     assert {answer.status_code for answer in responses} == {404}
 
 
-REFUSED: list[tuple[dict[str, Any], str]] = [
+INVALID_RULES: list[tuple[dict[str, Any], str]] = [
     ({"name": ""}, "/name"),
     ({"sample": 1.5}, "/sample"),
     ({"per_minute": 0}, "/per_minute"),
     ({"evaluators": []}, "/evaluators"),
     ({"evaluators": [{"key": "no.such"}]}, "/evaluators/0/key"),
-    ({"evaluators": [HAS, {"key": "regex", "parameters": {"pattern": "("}}]}, "/evaluators/1/parameters/pattern"),
-    ({"evaluators": [HAS, HAS]}, "/evaluators/1/name"),
+    (
+        {"evaluators": [CONTAINS_HI, {"key": "regex", "parameters": {"pattern": "("}}]},
+        "/evaluators/1/parameters/pattern",
+    ),
+    ({"evaluators": [CONTAINS_HI, CONTAINS_HI]}, "/evaluators/1/name"),
     ({"filter": {"field": "nothing", "op": "exists"}}, "/filter/field"),
     ({"filter": {"field": "feedback", "op": "exists"}}, "/filter"),
 ]
@@ -142,6 +145,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 async def test_an_invalid_live_evaluator_is_rejected(http: httpx.AsyncClient) -> None:
     at = (await http.post("/api/online", json=RULE | {"enabled": False})).headers["location"]
-    for body, path in REFUSED:
+    for body, path in INVALID_RULES:
         for answer in (await http.post("/api/online", json=RULE | body), await http.patch(at, json=body)):
             assert (answer.status_code, answer.json()["error"]["path"]) == (422, path), body

@@ -7,16 +7,16 @@ import httpx
 from palaver.testing import client
 from tests.server.api.evaluation_server import ROWS, shout, tutor
 
-STYLE = {"key": "style", "type": "score", "range": [1, 5]}
-LOOK = {"key": "human", "name": "look", "parameters": {"questions": [{"key": "kind"}, STYLE]}}
+STYLE_QUESTION = {"key": "style", "type": "score", "range": [1, 5]}
+HUMAN_EVALUATOR = {"key": "human", "name": "look", "parameters": {"questions": [{"key": "kind"}, STYLE_QUESTION]}}
 
 
-async def begun(http: httpx.AsyncClient) -> str:
-    made = await http.post("/api/testsets", json={"name": "questions", "rows": [{"data": row} for row in ROWS]})
+async def run_evaluation(http: httpx.AsyncClient) -> str:
+    created = await http.post("/api/testsets", json={"name": "questions", "rows": [{"data": row} for row in ROWS]})
     body = {
-        "testset": {"id": made.json()["id"]},
+        "testset": {"id": created.json()["id"]},
         "variants": [{"name": "base", "workflow": "tutor"}],
-        "evaluators": [{"key": "human"}, LOOK],
+        "evaluators": [{"key": "human"}, HUMAN_EVALUATOR],
     }
     run = (await http.post("/api/evaluations", json=body)).json()["id"]
     await http.get(f"/api/evaluations/{run}/events")
@@ -25,7 +25,7 @@ async def begun(http: httpx.AsyncClient) -> str:
 
 async def test_skipped_human_scores_are_filled_by_the_answers_of_reviewers() -> None:
     async with client(tutor, shout, default="tutor") as http:
-        run = await begun(http)
+        run = await run_evaluation(http)
         at = f"/api/evaluations/{run}"
         before = (await http.get(f"{at}/results/cell_0")).json()["scores"]
         review = (await http.post("/api/reviews", json={"items": {"run": run}})).json()

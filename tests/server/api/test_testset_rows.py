@@ -24,7 +24,7 @@ async def http(request: pytest.FixtureRequest) -> AsyncIterator[httpx.AsyncClien
     await database.close()
 
 
-async def made(http: httpx.AsyncClient, *rows: dict[str, Any]) -> str:
+async def create_testset(http: httpx.AsyncClient, *rows: dict[str, Any]) -> str:
     body = {"name": "Refunds", "rows": [{"data": data} for data in rows]}
     answer = await http.post("/api/testsets", json=body)
     assert answer.status_code == 201, answer.text
@@ -32,7 +32,7 @@ async def made(http: httpx.AsyncClient, *rows: dict[str, Any]) -> str:
 
 
 async def test_pages_cover_all_rows_in_order(http: httpx.AsyncClient) -> None:
-    url = await made(http, *[{"n": n} for n in range(2_600)])
+    url = await create_testset(http, *[{"n": n} for n in range(2_600)])
     first = (await http.get(url)).json()
     values: list[int] = []
     positions: list[int] = []
@@ -50,7 +50,7 @@ async def test_pages_cover_all_rows_in_order(http: httpx.AsyncClient) -> None:
 
 
 async def test_an_invalid_cursor_or_one_of_another_query_is_rejected(http: httpx.AsyncClient) -> None:
-    url = await made(http, *[{"n": n} for n in range(5)])
+    url = await create_testset(http, *[{"n": n} for n in range(5)])
     cursor = (await http.get(url, params={"limit": 2})).json()["next"]
 
     for query in ({"after": "abc"}, {"after": cursor, "search": "1"}, {"after": cursor, "filter": "n=1"}):
@@ -59,7 +59,7 @@ async def test_an_invalid_cursor_or_one_of_another_query_is_rejected(http: httpx
 
 
 async def test_search_finds_text_in_any_cell_of_a_row(http: httpx.AsyncClient) -> None:
-    url = await made(
+    url = await create_testset(
         http,
         {"q": "Größe 100%", "n": 1},
         {"messages": [{"role": "user", "content": 'She said "hi"\nand left'}]},
@@ -95,7 +95,7 @@ async def test_search_finds_text_in_any_cell_of_a_row(http: httpx.AsyncClient) -
     ],
 )
 async def test_rows_are_filtered_by_cell_values(http: httpx.AsyncClient, expression: str, positions: list[int]) -> None:
-    url = await made(
+    url = await create_testset(
         http,
         {"topic": "maths", "n": 1},
         {"topic": "maths", "n": True},
@@ -112,7 +112,7 @@ async def test_rows_are_filtered_by_cell_values(http: httpx.AsyncClient, express
 
 @pytest.mark.parametrize("expression", ["topic", "=x", "{nope", "[1]"])
 async def test_an_invalid_filter_is_rejected(http: httpx.AsyncClient, expression: str) -> None:
-    refused = await http.get(await made(http), params={"filter": expression})
+    refused = await http.get(await create_testset(http), params={"filter": expression})
 
     assert (refused.status_code, refused.json()["error"]["path"]) == (400, "?filter")
 
@@ -124,7 +124,7 @@ async def test_long_cells_are_truncated_in_pages_and_complete_in_a_single_row(ht
         {"role": "user"},
     ]
     data = {"text": "y" * 9_000, "messages": messages, "n": 1, "short": "z" * 4_000}
-    url = await made(http, data)
+    url = await create_testset(http, data)
     (row,) = (await http.get(url)).json()["data"]
     full_row = await http.get(f"{url}/{row['id']}")
 
@@ -141,7 +141,7 @@ async def test_long_cells_are_truncated_in_pages_and_complete_in_a_single_row(ht
 
 
 async def test_an_unknown_row_is_not_found(http: httpx.AsyncClient) -> None:
-    url = await made(http, {"n": 1})
+    url = await create_testset(http, {"n": 1})
 
     for name in ("nobody", "row_" + "0" * 26, "row_" + "z" * 26):
         assert (await http.get(f"{url}/{name}")).status_code == 404

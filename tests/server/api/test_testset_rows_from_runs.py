@@ -40,12 +40,12 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
 
 
 def app(database: Database, **settings: Any) -> Any:
-    made = Settings(**settings)
+    app_settings = Settings(**settings)
     return application(
         [testsets.TestSetController, testset_revisions.TestSetRowController, testset_revisions.TestSetCaseController],
         database=database,
-        settings=made,
-        redaction=RedactionPolicy(made, Registry([])),
+        settings=app_settings,
+        redaction=RedactionPolicy(app_settings, Registry([])),
     )
 
 
@@ -55,12 +55,12 @@ async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def made(http: httpx.AsyncClient, *rows: dict[str, Any]) -> str:
+async def create_testset(http: httpx.AsyncClient, *rows: dict[str, Any]) -> str:
     body = {"name": "Refunds", "rows": [{"data": data} for data in rows]}
     return (await http.post("/api/testsets", json=body)).json()["id"]
 
 
-async def cut(http: httpx.AsyncClient, testset: str, source: dict[str, Any], **more: Any) -> httpx.Response:
+async def add_rows_from(http: httpx.AsyncClient, testset: str, source: dict[str, Any], **more: Any) -> httpx.Response:
     body = {"base": 1, "source": source, **more}
     return await http.post(f"/api/testsets/{testset}/rows/from", json=body)
 
@@ -75,8 +75,8 @@ def error(answer: httpx.Response) -> tuple[int, str, str | None]:
 
 async def test_a_conversation_becomes_a_row(http: httpx.AsyncClient, database: Database) -> None:
     await create_conversation(database, "hi", "hello", "and?", "so")
-    testset = await made(http)
-    answer = await cut(http, testset, {"kind": "conversation", "id": "conv_1"}, message="a case")
+    testset = await create_testset(http)
+    answer = await add_rows_from(http, testset, {"kind": "conversation", "id": "conv_1"}, message="a case")
     body = answer.json()
 
     assert answer.status_code == 201
@@ -102,10 +102,12 @@ async def test_a_conversation_is_cut_at_the_named_message_on_any_branch(
     await create_conversation(database, "hi", "hello", "and?", "so")
     (other,) = await post_messages(database, "u1", assistant("servus", "a9"))
     await database.write(threads.move_head, "default", "conv_1", "a2")
-    testset = await made(http)
+    testset = await create_testset(http)
 
-    first = (await cut(http, testset, {"kind": "conversation", "id": "conv_1", "upto": "a1"})).json()
-    second = (await cut(http, testset, {"kind": "conversation", "id": "conv_1", "upto": other}, base=2)).json()
+    first = (await add_rows_from(http, testset, {"kind": "conversation", "id": "conv_1", "upto": "a1"})).json()
+    second = (
+        await add_rows_from(http, testset, {"kind": "conversation", "id": "conv_1", "upto": other}, base=2)
+    ).json()
 
     assert first["data"]["expected"] == {"role": "assistant", "content": "hello"}
     assert second["data"]["expected"] == {"role": "assistant", "content": "servus"}
@@ -117,9 +119,9 @@ async def test_inputs_of_the_run_become_columns(http: httpx.AsyncClient, databas
     await database.write(threads.create_thread, "default", thread, [user("hi", "u1")])
     await database.write(lambda db: db.execute(insert(runs), [run_row("run_1", "conv_1", call=call)]))
     await post_messages(database, "u1", assistant("hello", "a1"), origin="run", run="run_1")
-    testset = await made(http)
+    testset = await create_testset(http)
     source = {"kind": "conversation", "id": "conv_1"}
-    answer = (await cut(http, testset, source, columns={"subject": "topic"})).json()
+    answer = (await add_rows_from(http, testset, source, columns={"subject": "topic"})).json()
 
     assert {name: answer["data"][name] for name in ("topic", "expected")} == {
         "topic": "maths",
@@ -129,8 +131,8 @@ async def test_inputs_of_the_run_become_columns(http: httpx.AsyncClient, databas
 
 async def test_a_conversation_becomes_a_script(http: httpx.AsyncClient, database: Database) -> None:
     await create_conversation(database, "hi", "hello", "and?", "so")
-    testset = await made(http)
-    answer = await cut(http, testset, {"kind": "conversation", "id": "conv_1"}, **{"as": "script"})
+    testset = await create_testset(http)
+    answer = await add_rows_from(http, testset, {"kind": "conversation", "id": "conv_1"}, **{"as": "script"})
 
     assert answer.json()["data"] == {"script": {"turns": [{"user": "hi"}, {"user": "and?"}]}}
 
@@ -138,7 +140,7 @@ async def test_a_conversation_becomes_a_script(http: httpx.AsyncClient, database
 async def test_redaction_rules_for_test_sets_are_applied(database: Database) -> None:
     await create_conversation(database, "I am ann@example.org", "Hello ann@example.org")
     async with rest_client(app(database, redact=(RULE,))) as http:
-        answer = await cut(http, await made(http), {"kind": "conversation", "id": "conv_1"})
+        answer = await add_rows_from(http, await create_testset(http), {"kind": "conversation", "id": "conv_1"})
 
     assert "example.org" not in answer.text
     assert answer.json()["data"]["messages"][0]["content"].startswith("I am ")
@@ -157,9 +159,9 @@ async def test_a_trace_becomes_a_row(http: httpx.AsyncClient, database: Database
         messages_out=(Message.assistant("hello"),),
     )
     await insert_rows(database, span_row("root", project="default", body=compress_body(msgspec.json.encode(span))))
-    testset = await made(http)
-    from_trace = await cut(http, testset, {"kind": "trace", "trace_id": trace_id("t")})
-    from_span = await cut(
+    testset = await create_testset(http)
+    from_trace = await add_rows_from(http, testset, {"kind": "trace", "trace_id": trace_id("t")})
+    from_span = await add_rows_from(
         http, testset, {"kind": "trace", "trace_id": trace_id("t"), "span_id": span_id("root")}, base=2
     )
 
@@ -174,7 +176,7 @@ async def test_a_trace_becomes_a_row(http: httpx.AsyncClient, database: Database
 # Results
 
 
-async def evaluated(database: Database, testset: str, row: str) -> None:
+async def store_evaluation(database: Database, testset: str, row: str) -> None:
     """Store an evaluation whose third cell has an answer."""
     plan = {
         "name": "",
@@ -216,15 +218,15 @@ async def evaluated(database: Database, testset: str, row: str) -> None:
 async def test_the_answer_of_a_result_is_accepted_as_the_expected_value(
     http: httpx.AsyncClient, database: Database
 ) -> None:
-    testset = await made(http, {"q": "one", "answer": "old"}, {"q": "two"})
+    testset = await create_testset(http, {"q": "one", "answer": "old"}, {"q": "two"})
     rows = (await http.get(f"/api/testsets/{testset}/revisions/head/rows")).json()["data"]
-    await evaluated(database, testset, rows[0]["id"])
+    await store_evaluation(database, testset, rows[0]["id"])
     source = {"kind": "result", "run": "ev_1", "result": "cell_2"}
-    answer = await cut(http, testset, source)
-    same = await cut(http, testset, source, base=2)
+    answer = await add_rows_from(http, testset, source)
+    same = await add_rows_from(http, testset, source, base=2)
     other = (await http.post("/api/testsets", json={"name": "other"})).json()["id"]
-    elsewhere = await cut(http, other, source)
-    script = await cut(http, testset, source, base=2, **{"as": "script"})
+    elsewhere = await add_rows_from(http, other, source)
+    script = await add_rows_from(http, testset, source, base=2, **{"as": "script"})
 
     accepted = {"q": "one", "answer": {"role": "assistant", "content": "better"}}
     assert (answer.status_code, answer.json()["row"], answer.json()["rows"]) == (201, rows[0]["id"], 2)
@@ -252,7 +254,7 @@ async def test_an_unknown_or_invalid_source_is_rejected(
 ) -> None:
     await create_conversation(database, "hi", "hello")
 
-    status, code, path = error(await cut(http, await made(http), source))
+    status, code, path = error(await add_rows_from(http, await create_testset(http), source))
     assert (status, code) == expected_error[:2]
     assert expected_error[2] is None or (path or "").startswith(expected_error[2])
 
@@ -260,15 +262,15 @@ async def test_an_unknown_or_invalid_source_is_rejected(
 async def test_another_projects_conversation_is_not_found(database: Database) -> None:
     await create_conversation(database, "hi", "hello")
     async with rest_client(app(database), FakeCaller(project="other")) as http:
-        testset = await made(http)
-        theirs = await cut(http, testset, {"kind": "conversation", "id": "conv_1"})
+        testset = await create_testset(http)
+        theirs = await add_rows_from(http, testset, {"kind": "conversation", "id": "conv_1"})
 
     assert error(theirs) == (404, "thread_not_found", None)
 
 
 async def test_a_base_other_than_the_head_revision_is_rejected(http: httpx.AsyncClient, database: Database) -> None:
     await create_conversation(database, "hi", "hello")
-    testset = await made(http)
+    testset = await create_testset(http)
 
-    response = await cut(http, testset, {"kind": "conversation", "id": "conv_1"}, base=7)
+    response = await add_rows_from(http, testset, {"kind": "conversation", "id": "conv_1"}, base=7)
     assert (error(response), response.json()["error"]["details"]) == ((409, "stale_base", None), {"head": 1})

@@ -24,7 +24,7 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
 
 
 def app(database: Database, settings: Settings | None = None) -> Any:
-    made = settings or Settings()
+    app_settings = settings or Settings()
     return application(
         [
             testsets.TestSetController,
@@ -32,7 +32,7 @@ def app(database: Database, settings: Settings | None = None) -> Any:
             testset_revisions.TestSetRowController,
         ],
         database=database,
-        settings=made,
+        settings=app_settings,
     )
 
 
@@ -42,7 +42,7 @@ async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def made(http: httpx.AsyncClient, name: str = "Refunds", rows: list[dict[str, Any]] = ROWS) -> str:
+async def create_testset(http: httpx.AsyncClient, name: str = "Refunds", rows: list[dict[str, Any]] = ROWS) -> str:
     answer = await http.post("/api/testsets", json={"name": name, "rows": rows, "message": "the first"})
     assert answer.status_code == 201, answer.text
     assert answer.headers["location"] == f"/api/testsets/{answer.json()['id']}"
@@ -68,7 +68,7 @@ def error(answer: httpx.Response) -> tuple[int, str, str | None]:
 
 
 async def test_a_test_set_is_created_with_its_first_revision(http: httpx.AsyncClient) -> None:
-    testset = await made(http)
+    testset = await create_testset(http)
     shown = (await http.get(f"/api/testsets/{testset}")).json()
     revision = (await http.get(f"/api/testsets/{testset}/revisions/1")).json()
 
@@ -103,19 +103,19 @@ async def test_a_test_set_is_created_with_its_first_revision(http: httpx.AsyncCl
 
 
 async def test_a_test_set_without_rows_has_an_empty_revision(http: httpx.AsyncClient) -> None:
-    testset = await made(http, rows=[])
+    testset = await create_testset(http, rows=[])
 
     assert await rows_of(http, testset) == {"data": [], "next": None}
     assert (await commit(http, testset, 1, delta={"add": [{"data": {"q": "one"}}]})).json()["rows"] == 1
 
 
 async def test_the_list_is_ordered_by_last_change_and_searched_by_name(http: httpx.AsyncClient) -> None:
-    first, second = await made(http, "Größe 100%"), await made(http, "Refunds")
+    first, second = await create_testset(http, "Größe 100%"), await create_testset(http, "Refunds")
     await commit(http, first, 1, delta={"remove": []}, message="nothing")
     await commit(http, first, 1, delta={"add": [{"data": {"q": "more"}}]})
 
-    async def ids(**asked: Any) -> list[str]:
-        return [row["id"] for row in (await http.get("/api/testsets", params=asked)).json()["data"]]
+    async def ids(**query: Any) -> list[str]:
+        return [row["id"] for row in (await http.get("/api/testsets", params=query)).json()["data"]]
 
     page = (await http.get("/api/testsets", params={"limit": 1})).json()
     assert await ids() == [first, second]
@@ -125,10 +125,10 @@ async def test_the_list_is_ordered_by_last_change_and_searched_by_name(http: htt
 
 
 async def test_a_name_is_taken_until_its_test_set_is_archived(http: httpx.AsyncClient) -> None:
-    first = await made(http)
+    first = await create_testset(http)
     taken = await http.post("/api/testsets", json={"name": "Refunds"})
     (await http.delete(f"/api/testsets/{first}")).raise_for_status()
-    second = await made(http)
+    second = await create_testset(http)
     restored = await http.patch(f"/api/testsets/{first}", json={"archived": False})
     renamed = await http.patch(f"/api/testsets/{first}", json={"archived": False, "name": "Old refunds"})
 
@@ -139,7 +139,7 @@ async def test_a_name_is_taken_until_its_test_set_is_archived(http: httpx.AsyncC
 
 
 async def test_an_archived_test_set_is_not_listed_by_default_but_can_be_read(http: httpx.AsyncClient) -> None:
-    testset = await made(http)
+    testset = await create_testset(http)
     archived = await http.delete(f"/api/testsets/{testset}")
 
     assert archived.status_code == 204
@@ -149,7 +149,7 @@ async def test_an_archived_test_set_is_not_listed_by_default_but_can_be_read(htt
 
 
 async def test_an_update_with_a_stale_if_match_is_rejected(http: httpx.AsyncClient) -> None:
-    testset = await made(http)
+    testset = await create_testset(http)
     tag = (await http.get(f"/api/testsets/{testset}")).headers["etag"]
     same = await http.get(f"/api/testsets/{testset}", headers={"if-none-match": tag})
     (await http.patch(f"/api/testsets/{testset}", json={"description": "ours"})).raise_for_status()
@@ -167,7 +167,7 @@ async def test_purging_a_test_set_needs_an_admin_and_leaves_no_rows(database: Da
 
     ordinary: frozenset[Scope] = frozenset({"read", "invoke"})
     async with rest_client(app(database), FakeCaller(scopes=ordinary)) as http:
-        testset = await made(http)
+        testset = await create_testset(http)
         refused = await http.delete(f"/api/testsets/{testset}?purge=true")
     async with rest_client(app(database)) as http:
         erased = await http.delete(f"/api/testsets/{testset}?purge=true")
@@ -183,7 +183,7 @@ async def test_purging_a_test_set_needs_an_admin_and_leaves_no_rows(database: Da
 
 async def test_another_projects_test_set_is_answered_like_an_unknown_one(database: Database) -> None:
     async with rest_client(app(database)) as http:
-        testset = await made(http)
+        testset = await create_testset(http)
         row = (await rows_of(http, testset))["data"][0]["id"]
     paths = ["", "/revisions", "/revisions/1", "/revisions/1/rows", f"/revisions/1/rows/{row}", "/diff?from=1&to=1"]
     async with rest_client(app(database), FakeCaller(project="other")) as http:
@@ -203,7 +203,7 @@ async def test_another_projects_test_set_is_answered_like_an_unknown_one(databas
 
 
 async def test_a_delta_makes_the_next_revision(http: httpx.AsyncClient) -> None:
-    testset = await made(http)
+    testset = await create_testset(http)
     ids = [row["id"] for row in (await rows_of(http, testset))["data"]]
     answer = await commit(
         http,
@@ -254,7 +254,7 @@ async def test_column_changes_of_a_large_test_set_apply_to_all_rows_or_none(
     from palaver.storage.testsets.tables import testset_contents, testset_imports
 
     many = [{"data": {"q": f"question {n}", "n": n}} for n in range(2_500)]
-    testset = await made(http, rows=many)
+    testset = await create_testset(http, rows=many)
     ids = [row["id"] for row in (await rows_of(http, testset, limit=3))["data"]]
     delta = {
         "columns": {"rename": {"n": "number"}, "fill": {"lang": "en"}},
@@ -283,7 +283,7 @@ async def test_column_changes_of_a_large_test_set_apply_to_all_rows_or_none(
 
 
 async def test_a_commit_on_an_older_revision_is_rejected_with_the_head(http: httpx.AsyncClient) -> None:
-    testset = await made(http)
+    testset = await create_testset(http)
     await commit(http, testset, 1, delta={"add": [{"data": {"q": "one more"}}]})
     for body in ({"rows": ROWS}, {"delta": {}}, {"restore": 1}):
         stale = await commit(http, testset, 1, **body)
@@ -291,7 +291,7 @@ async def test_a_commit_on_an_older_revision_is_rejected_with_the_head(http: htt
 
 
 async def test_equal_rows_create_no_revision(http: httpx.AsyncClient) -> None:
-    testset = await made(http)
+    testset = await create_testset(http)
     again = await commit(http, testset, 1, rows=ROWS)
 
     assert (again.status_code, again.json()["unchanged"], again.json()["revision"]) == (200, True, 1)
@@ -301,7 +301,7 @@ async def test_equal_rows_create_no_revision(http: httpx.AsyncClient) -> None:
 async def test_unchanged_rows_keep_their_ids_in_a_commit_of_all_rows(
     http: httpx.AsyncClient,
 ) -> None:
-    testset = await made(http)
+    testset = await create_testset(http)
     ids = [row["id"] for row in (await rows_of(http, testset))["data"]]
     edited = [ROWS[3], ROWS[0], {"data": {"q": "new"}}, {"id": ids[1], "data": {"q": "changed"}}, ROWS[0]]
     await commit(http, testset, 1, rows=edited)
@@ -313,7 +313,7 @@ async def test_unchanged_rows_keep_their_ids_in_a_commit_of_all_rows(
 
 
 async def test_an_older_revision_can_be_restored(http: httpx.AsyncClient) -> None:
-    testset = await made(http)
+    testset = await create_testset(http)
     before = await rows_of(http, testset)
     digest = (await http.get(f"/api/testsets/{testset}/revisions/1")).json()["digest"]
     await commit(http, testset, 1, rows=[])
@@ -325,7 +325,7 @@ async def test_an_older_revision_can_be_restored(http: httpx.AsyncClient) -> Non
 
 
 async def test_a_revision_is_named_by_number_digest_or_head(http: httpx.AsyncClient) -> None:
-    testset = await made(http)
+    testset = await create_testset(http)
     revision = (await http.get(f"/api/testsets/{testset}/revisions/head")).json()
     digest = revision["digest"]
 
@@ -350,7 +350,7 @@ async def test_a_revision_is_named_by_number_digest_or_head(http: httpx.AsyncCli
 async def test_an_invalid_commit_is_rejected_with_its_path_and_nothing_is_written(
     http: httpx.AsyncClient, body: dict[str, Any], path: str | None
 ) -> None:
-    testset = await made(http)
+    testset = await create_testset(http)
     refused = await commit(http, testset, 1, **body)
 
     status, code, error_path = error(refused)
@@ -360,7 +360,7 @@ async def test_an_invalid_commit_is_rejected_with_its_path_and_nothing_is_writte
 
 
 async def test_a_commit_takes_exactly_one_of_rows_delta_and_restore(http: httpx.AsyncClient) -> None:
-    testset = await made(http)
+    testset = await create_testset(http)
 
     assert error(await commit(http, testset, 1)) == (400, "conflicting_fields", None)
     assert error(await commit(http, testset, 1, rows=[], delta={})) == (400, "conflicting_fields", None)
@@ -368,7 +368,7 @@ async def test_a_commit_takes_exactly_one_of_rows_delta_and_restore(http: httpx.
 
 
 async def test_a_repeated_commit_with_the_same_idempotency_key_is_replayed(http: httpx.AsyncClient) -> None:
-    testset = await made(http)
+    testset = await create_testset(http)
     body = {"base": 1, "delta": {"add": [{"data": {"q": "one more"}}]}}
     url, headers = f"/api/testsets/{testset}/revisions", {"idempotency-key": "k1"}
     first = await http.post(url, json=body, headers=headers)
@@ -384,7 +384,7 @@ async def test_a_repeated_commit_with_the_same_idempotency_key_is_replayed(http:
 async def test_a_commit_over_the_size_limits_is_rejected(database: Database) -> None:
     small = Settings(testset_max_rows=3, testset_max_columns=2, testset_max_row=40)
     async with rest_client(app(database, small)) as http:
-        testset = await made(http, rows=ROWS[:3])
+        testset = await create_testset(http, rows=ROWS[:3])
         for body in (
             {"rows": ROWS},
             {"delta": {"add": [{"data": {}}]}},
@@ -399,7 +399,7 @@ async def test_a_commit_over_the_size_limits_is_rejected(database: Database) -> 
 
 async def test_a_diff_lists_differences_by_row_and_cell(http: httpx.AsyncClient) -> None:
     messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
-    testset = await made(http, rows=[*ROWS, {"data": {"chat": messages}}])
+    testset = await create_testset(http, rows=[*ROWS, {"data": {"chat": messages}}])
     ids = [row["id"] for row in (await rows_of(http, testset))["data"]]
     await commit(
         http,

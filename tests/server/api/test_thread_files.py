@@ -18,7 +18,7 @@ from tests.storage.thread_factory import NOW
 
 __all__ = ["app", "database", "http", "stranger"]  # Fixtures.
 
-LINES = {"content-type": "application/x-ndjson"}
+NDJSON_HEADERS = {"content-type": "application/x-ndjson"}
 
 
 async def test_exported_threads_round_trip_through_import(http: httpx.AsyncClient, stranger: httpx.AsyncClient) -> None:
@@ -27,8 +27,8 @@ async def test_exported_threads_round_trip_through_import(http: httpx.AsyncClien
     thread_id = (await http.get("/api/threads?search=number 1")).json()["data"][0]["id"]
 
     exported = await http.get("/api/threads/export")
-    imported = await stranger.post("/api/threads/import", content=exported.content, headers=LINES)
-    again = await stranger.post("/api/threads/import", content=exported.content, headers=LINES)
+    imported = await stranger.post("/api/threads/import", content=exported.content, headers=NDJSON_HEADERS)
+    again = await stranger.post("/api/threads/import", content=exported.content, headers=NDJSON_HEADERS)
 
     assert exported.headers["content-type"].startswith("application/x-ndjson")
     assert exported.headers["content-disposition"] == 'attachment; filename="threads.jsonl"'
@@ -56,7 +56,7 @@ async def test_an_import_file_with_invalid_lines_creates_nothing(http: httpx.Asy
     good = (await http.get("/api/threads/export")).content.strip().replace(b"u1", b"u9")
     body = b"\n".join([good, b"", b"{", b'{"palaver": "thread/1"}', good.replace(b"thread/1", b"thread/2")])
 
-    answer = await http.post("/api/threads/import", content=body, headers=LINES)
+    answer = await http.post("/api/threads/import", content=body, headers=NDJSON_HEADERS)
 
     report = answer.json()
     assert answer.status_code == 200
@@ -107,7 +107,7 @@ ATTACKS = [
 ]
 
 
-class _Seen(HTMLParser):
+class ParsedPage(HTMLParser):
     """The elements of a page, their attributes, and its text."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class _Seen(HTMLParser):
         self.text += data
 
 
-def _hostile(attack: str) -> list[Message]:
+def _hostile_messages(attack: str) -> list[Message]:
     png = "iVBORw0KGgo="
     parts = (
         Text(attack),
@@ -156,10 +156,12 @@ async def test_hostile_message_content_is_inert_in_the_html_page(
     await database.write(
         kept.update_thread, "default", thread, ThreadChanges(title=attack[:200], metadata={attack: attack})
     )
-    await database.write(kept.append_messages, "default", thread, None, _hostile(attack), origin="client", at=NOW)
+    await database.write(
+        kept.append_messages, "default", thread, None, _hostile_messages(attack), origin="client", at=NOW
+    )
 
     answer = await http.get(f"/api/threads/{thread}/export?format=html")
-    page = _Seen()
+    page = ParsedPage()
     page.feed(answer.text)
 
     assert answer.headers["content-type"] == "text/html; charset=utf-8"

@@ -10,28 +10,28 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from palaver.server.api import html_export
 from palaver.server.api.html_export import PAGE_POLICY
-from tests.server.api.test_thread_files import ATTACKS, _Seen
+from tests.server.api.test_thread_files import ATTACKS, ParsedPage
 from tests.server.keyed_server import keyed_server
 from tests.server.traced_server import chat_span, send_spans, span, span_id, trace_id, traced_server
 
 T = trace_id("t")
 
 
-def read(answer: httpx.Response) -> _Seen:
+def parse_page(answer: httpx.Response) -> ParsedPage:
     assert answer.status_code == 200, answer.text
-    page = _Seen()
+    page = ParsedPage()
     page.feed(answer.text)
     return page
 
 
-def data(answer: httpx.Response, name: str) -> Any:
+def embedded_data(answer: httpx.Response, name: str) -> Any:
     script = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', answer.text, re.DOTALL)
     assert script is not None
     assert "<" not in script[1]
     return msgspec.json.decode(script[1])
 
 
-def trace(text: str = "Hi") -> list[Span]:
+def trace_with_text(text: str = "Hi") -> list[Span]:
     quoted = msgspec.json.encode(text).decode()[1:-1]
     broken = span(
         "tool",
@@ -52,13 +52,13 @@ def trace(text: str = "Hi") -> list[Span]:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_hostile_trace_content_is_inert_in_the_html_pages(attack: str) -> None:
-    async with traced_server(*trace(attack)) as server:
+    async with traced_server(*trace_with_text(attack)) as server:
         answer = await server.http.get(f"/api/traces/{T.upper()}/export.html")
         session_page = await server.http.get("/api/sessions/thread.html", params={"session": f"s{attack}e"})
         lines = (await server.http.get("/api/traces/export", params={"trace": T})).content.split(b"\n")
 
     for page, name in ((answer, f"trace-{T}.html"), (session_page, "session.html")):
-        parsed = read(page)
+        parsed = parse_page(page)
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         assert page.headers["content-disposition"] == f'attachment; filename="{name}"'
         assert page.headers["content-security-policy"] == f"{PAGE_POLICY}; sandbox"
@@ -77,12 +77,12 @@ async def test_hostile_trace_content_is_inert_in_the_html_pages(attack: str) -> 
         if attack.isprintable():
             assert attack in parsed.text
     records = sorted((msgspec.json.decode(line) for line in lines if line), key=lambda record: record["start"])
-    assert sorted(data(answer, "spans"), key=lambda record: record["start"]) == records
+    assert sorted(embedded_data(answer, "spans"), key=lambda record: record["start"]) == records
 
 
 async def test_a_page_shows_the_conversation_and_the_tree_of_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_export, "SPAN_BATCH_SIZE", 2)
-    async with traced_server(*trace("Why?")) as server:
+    async with traced_server(*trace_with_text("Why?")) as server:
         answer = await server.http.get(f"/api/traces/{T}/export.html")
 
     page = answer.text
@@ -97,7 +97,7 @@ async def test_a_page_shows_the_conversation_and_the_tree_of_a_trace(monkeypatch
     assert '<rect x="20.00" width="20.00" height="1"/>' in page
     assert 'class="span error"' in page
     assert "used: 3 tokens in, 2 out\ncost: $0.5" in page
-    assert [record["name"] for record in data(answer, "spans")] == ["Why?", "call", "tool", "orphan"]
+    assert [record["name"] for record in embedded_data(answer, "spans")] == ["Why?", "call", "tool", "orphan"]
 
 
 async def test_long_values_are_truncated_in_the_page_and_complete_in_its_data(
@@ -108,16 +108,16 @@ async def test_long_values_are_truncated_in_the_page_and_complete_in_its_data(
         answer = await server.http.get(f"/api/traces/{T}/export.html")
 
     assert 'long = 0123456789<span class="note">… and 3 more characters</span>' in answer.text
-    assert data(answer, "spans")[0]["attributes"]["long"] == "0123456789abc"
+    assert embedded_data(answer, "spans")[0]["attributes"]["long"] == "0123456789abc"
 
 
 async def test_a_session_page_shows_its_branches_and_is_truncated_when_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def turn(name: str, at: float, *said: str) -> Span:
+    def turn(name: str, at: float, *texts: str) -> Span:
         messages = [
             {"role": "user" if position % 2 == 0 else "assistant", "parts": [{"type": "text", "content": text}]}
-            for position, text in enumerate(said)
+            for position, text in enumerate(texts)
         ]
         attributes = {
             "gen_ai__input__messages": msgspec.json.encode(messages[:-1]).decode(),
@@ -139,7 +139,7 @@ async def test_a_session_page_shows_its_branches_and_is_truncated_when_too_long(
     assert re.findall(r'<p dir="auto">(.*?)</p>', answer.text) == ["Hi", "Hello.", "And?", "Well.", "But?", "No."]
     assert '<h2 class="part">Branch 2, from step 2 of branch 1</h2>' in answer.text
     assert '<h1 dir="auto">Session a b</h1>' in answer.text
-    assert [len(tab["steps"]) for tab in data(answer, "session")["tabs"]] == [4, 2]
+    assert [len(tab["steps"]) for tab in embedded_data(answer, "session")["tabs"]] == [4, 2]
     assert "it is too long for one file" not in answer.text
     assert re.findall(r'<p dir="auto">(.*?)</p>', truncated.text) == ["Hi", "Hello."]
     assert "it is too long for one file" in truncated.text
@@ -159,7 +159,7 @@ async def test_another_projects_page_is_the_same_404_as_an_unknown_one() -> None
 
 
 async def test_postgresql_and_sqlite_render_the_same_page(postgres_url: str) -> None:
-    async with traced_server(*trace()) as sqlite, keyed_server(url=postgres_url) as postgres:
-        await send_spans(postgres.http, *trace())
+    async with traced_server(*trace_with_text()) as sqlite, keyed_server(url=postgres_url) as postgres:
+        await send_spans(postgres.http, *trace_with_text())
         path = f"/api/traces/{T}/export.html"
         assert (await sqlite.http.get(path)).text == (await postgres.http.get(path)).text

@@ -16,9 +16,9 @@ from tests.server.traced_server import send_spans, span, trace_id
 
 @pytest.fixture
 async def server(database: Database) -> AsyncIterator[Server]:
-    made = Server(Registry([echo, scripted]), Settings(), database=database)
-    yield made
-    await made.close()
+    running = Server(Registry([echo, scripted]), Settings(), database=database)
+    yield running
+    await running.close()
 
 
 @pytest.fixture
@@ -27,7 +27,9 @@ async def http(server: Server) -> AsyncIterator[httpx.AsyncClient]:
         yield opened
 
 
-async def told(server: Server, http: httpx.AsyncClient, text: str, *ratings: dict[str, Any]) -> tuple[str, str]:
+async def create_rated_run(
+    server: Server, http: httpx.AsyncClient, text: str, *ratings: dict[str, Any]
+) -> tuple[str, str]:
     """Create a run with these ratings and return the ids of the run and of its trace."""
     answer = await http.post("/scripted/invoke", json={"messages": [{"role": "user", "content": text}]})
     run, trace = answer.headers["x-palaver-run-id"], answer.headers["x-palaver-trace-id"]
@@ -41,8 +43,8 @@ UP, DOWN = {"rating": "up", "comment": "So true.", "user": "ann"}, {"rating": "d
 
 
 async def test_feedback_is_listed_in_the_scores_of_its_trace(server: Server, http: httpx.AsyncClient) -> None:
-    run, trace = await told(server, http, "Hi", UP, DOWN)
-    _, unrated = await told(server, http, "Ho")
+    run, trace = await create_rated_run(server, http, "Hi", UP, DOWN)
+    _, unrated = await create_rated_run(server, http, "Ho")
     scores = (await http.get(f"/api/traces/{trace}/scores")).json()["data"]
 
     times = [score.pop("created_at") for score in scores]
@@ -57,7 +59,7 @@ async def test_feedback_is_listed_in_the_scores_of_its_trace(server: Server, htt
     assert (await http.get(f"/api/traces/{trace_id('none')}/scores")).status_code == 404
 
 
-FOUND: list[tuple[dict[str, Any], list[str]]] = [
+FEEDBACK_FILTERS: list[tuple[dict[str, Any], list[str]]] = [
     ({"op": "eq", "value": "up"}, ["good"]),
     ({"op": "eq", "value": "down"}, ["bad"]),
     ({"op": "eq", "value": "mixed"}, ["mixed"]),
@@ -71,14 +73,14 @@ FOUND: list[tuple[dict[str, Any], list[str]]] = [
 
 async def test_traces_are_filtered_by_feedback(server: Server, http: httpx.AsyncClient) -> None:
     traces = {
-        (await told(server, http, "a", UP))[1]: "good",
-        (await told(server, http, "b", DOWN))[1]: "bad",
-        (await told(server, http, "c", UP, DOWN))[1]: "mixed",
-        (await told(server, http, "d"))[1]: "none",
+        (await create_rated_run(server, http, "a", UP))[1]: "good",
+        (await create_rated_run(server, http, "b", DOWN))[1]: "bad",
+        (await create_rated_run(server, http, "c", UP, DOWN))[1]: "mixed",
+        (await create_rated_run(server, http, "d"))[1]: "none",
         trace_id("f"): "foreign",
     }
     await send_spans(http, span("foreign", trace="f"))
-    for condition, names in FOUND:
+    for condition, names in FEEDBACK_FILTERS:
         body = {"filter": {"field": "feedback", **condition}}
         rows = (await http.post("/api/traces/query", json=body)).json()["data"]
         assert sorted(traces[row["trace_id"]] for row in rows) == names, condition

@@ -20,12 +20,12 @@ def names(answer: httpx.Response) -> list[str]:
     return [row["name"] for row in answer.json()["data"]]
 
 
-def plain(value: Any) -> Any:
+def json_round_trip(value: Any) -> Any:
     """The value after a JSON round trip."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def agent() -> list[Any]:
+def agent_spans() -> list[Any]:
     """A trace of an agent that calls a model and a tool, and another trace."""
     return [
         span("root", 0, seconds=5, gen_ai__operation__name="invoke_agent", session__id="s-1"),
@@ -37,7 +37,7 @@ def agent() -> list[Any]:
 
 
 async def test_a_list_has_a_row_for_each_trace_newest_first() -> None:
-    async with traced_server(*agent()) as server:
+    async with traced_server(*agent_spans()) as server:
         page = (await server.http.get("/api/traces")).json()
 
     assert page["next"] is None
@@ -63,8 +63,8 @@ async def test_a_list_has_a_row_for_each_trace_newest_first() -> None:
         "input_tokens": 3,
         "output_tokens": 2,
         "cost": None,
-        "in": plain(preview_messages([Message.user("Hi")], "input", CELL)),
-        "out": plain(preview_messages([Message.assistant("Hello.")], "output", CELL)),
+        "in": json_round_trip(preview_messages([Message.user("Hi")], "input", CELL)),
+        "out": json_round_trip(preview_messages([Message.assistant("Hello.")], "output", CELL)),
         "spans": 1,
         "errors": 0,
     }
@@ -114,13 +114,13 @@ async def test_a_damaged_cursor_is_refused(path: str) -> None:
     ],
 )
 async def test_spans_are_filtered_and_searched(query: dict[str, Any], expected: list[str]) -> None:
-    async with traced_server(*agent()) as server:
+    async with traced_server(*agent_spans()) as server:
         assert names(await server.http.post("/api/spans/query", json=query)) == expected
 
 
 async def test_traces_are_filtered_by_their_root_span_in_the_body_and_in_the_url() -> None:
     by_filter = '{"field": "kind", "op": "eq", "value": "llm"}'
-    async with traced_server(*agent()) as server:
+    async with traced_server(*agent_spans()) as server:
         in_body = await server.http.post(
             "/api/traces/query", json={"filter": {"field": "kind", "op": "eq", "value": "llm"}}
         )
@@ -160,7 +160,7 @@ async def test_an_invalid_query_string_is_rejected(query: str) -> None:
 
 
 async def test_a_trace_summary_has_its_root_and_totals() -> None:
-    async with traced_server(*agent()) as server:
+    async with traced_server(*agent_spans()) as server:
         summary = (await server.http.get(f"/api/traces/{T.upper()}")).json()
 
     root = summary.pop("root")
@@ -178,7 +178,7 @@ async def test_a_trace_summary_has_its_root_and_totals() -> None:
 
 
 async def test_a_tree_is_read_level_by_level() -> None:
-    async with traced_server(*agent()) as server:
+    async with traced_server(*agent_spans()) as server:
         top = (await server.http.get(f"/api/traces/{T}/tree")).json()["data"]
         first = (await server.http.get(f"/api/traces/{T}/tree?parent={ROOT.upper()}&limit=1")).json()
         rest = await server.http.get(f"/api/traces/{T}/tree", params={"parent": ROOT, "after": first["next"]})
@@ -191,7 +191,7 @@ async def test_a_tree_is_read_level_by_level() -> None:
 
 
 async def test_a_skeleton_has_all_spans_in_pages() -> None:
-    async with traced_server(*agent()) as server:
+    async with traced_server(*agent_spans()) as server:
         first = (await server.http.get(f"/api/traces/{T}/skeleton?limit=3")).json()
         rest = (await server.http.get(f"/api/traces/{T}/skeleton?after={first['next']}")).json()
 
@@ -203,7 +203,7 @@ async def test_a_skeleton_has_all_spans_in_pages() -> None:
 
 
 async def test_a_span_record_has_its_messages_usage_and_attributes() -> None:
-    async with traced_server(*agent()) as server:
+    async with traced_server(*agent_spans()) as server:
         answer = await server.http.get(f"/api/spans/{T}/{span_id('call').upper()}")
         again = await server.http.get(
             f"/api/spans/{T}/{span_id('call')}", headers={"if-none-match": answer.headers["etag"]}
@@ -274,7 +274,7 @@ async def test_attributes_that_are_too_many_are_returned_empty(monkeypatch: pyte
 async def test_another_projects_trace_is_the_same_404_as_an_unknown_one(path: str) -> None:
     async with keyed_server() as full, keyed_server() as empty:
         _, mine = await full.create_key(project="mine")
-        await send_spans(full.http, *agent(), header=mine)
+        await send_spans(full.http, *agent_spans(), header=mine)
         answers: list[httpx.Response] = []
         for server in (full, empty):
             _, theirs = await server.create_key(project="theirs")
@@ -286,7 +286,7 @@ async def test_another_projects_trace_is_the_same_404_as_an_unknown_one(path: st
 
 @pytest.mark.parametrize("name", ["x", "%25", "..%2f", "0" * 32, "'; DROP TABLE spans; --", "a" * 500])
 async def test_an_invalid_trace_or_span_id_is_rejected(name: str) -> None:
-    async with traced_server(*agent()) as server:
+    async with traced_server(*agent_spans()) as server:
         answers = [
             await server.http.get(f"/api/traces/{name}"),
             await server.http.get(f"/api/spans/{T}/{name}"),
@@ -316,7 +316,7 @@ async def test_traces_and_sessions_need_only_the_scope_read() -> None:
 
 
 async def test_statistics_are_grouped_by_kind_and_limited_in_time() -> None:
-    async with traced_server(*agent()) as server:
+    async with traced_server(*agent_spans()) as server:
         by_kind = (await server.http.get("/api/traces/stats?by=day&group=kind")).json()["data"]
         since_2020 = (await server.http.get("/api/traces/stats", params={"from": "2020-01-01T00:00:00Z"})).json()[
             "data"
@@ -331,8 +331,8 @@ async def test_statistics_are_grouped_by_kind_and_limited_in_time() -> None:
 
 
 async def test_a_query_timeout_names_the_attribute_without_an_index() -> None:
-    async with traced_server(*agent(), query_seconds=0) as server:
-        await _many(server)
+    async with traced_server(*agent_spans(), query_seconds=0) as server:
+        await _send_many_spans(server)
         slow = await server.http.post(
             "/api/spans/query", json={"filter": {"attribute": "http.route", "op": "contains", "value": "x"}}
         )
@@ -346,7 +346,7 @@ async def test_a_query_timeout_names_the_attribute_without_an_index() -> None:
     assert quick.status_code in (200, 503)
 
 
-async def _many(house: KeyedServer) -> None:
+async def _send_many_spans(backend: KeyedServer) -> None:
     """Send enough spans for SQLite to check the time limit."""
     for first in range(0, 1_500, 500):
-        await send_spans(house.http, *(span(f"m{first + n}", n / 1000, trace="many") for n in range(500)))
+        await send_spans(backend.http, *(span(f"m{first + n}", n / 1000, trace="many") for n in range(500)))

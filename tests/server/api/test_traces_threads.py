@@ -20,7 +20,7 @@ from tests.server.traced_server import chat_span, send_spans, span, span_id, tra
 T = trace_id("t")
 
 
-def said(role: str, text: str) -> dict[str, Any]:
+def text_message(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "parts": [{"type": "text", "text": text}]}
 
 
@@ -32,7 +32,7 @@ def texts(answer: httpx.Response) -> list[Any]:
     ]
 
 
-def conversation() -> list[Any]:
+def session_spans() -> list[Any]:
     return [
         chat_span("a", "Hi", "Hello.", 0, trace="t1", session__id="s-1"),
         chat_span("b", "And?", "Well.", 1, trace="t2", session__id="s-1"),
@@ -41,7 +41,7 @@ def conversation() -> list[Any]:
 
 
 async def test_sessions_are_listed_last_active_first() -> None:
-    async with traced_server(*conversation()) as server:
+    async with traced_server(*session_spans()) as server:
         first = (await server.http.get("/api/sessions?limit=1")).json()
         rest = (await server.http.get("/api/sessions", params={"after": first["next"]})).json()
         none = (await server.http.get("/api/sessions?from=2999-01-01T00:00:00Z&to=2999-01-02T00:00:00")).json()
@@ -53,7 +53,7 @@ async def test_sessions_are_listed_last_active_first() -> None:
 
 
 async def test_a_session_shows_its_first_input_and_last_output_and_is_searched_by_name() -> None:
-    async with traced_server(*conversation()) as server:
+    async with traced_server(*session_spans()) as server:
         matches = (await server.http.get("/api/sessions?search=s-")).json()["data"]
         odd = (await server.http.get("/api/sessions", params={"search": "/name %"})).json()["data"]
 
@@ -76,7 +76,7 @@ async def test_a_trace_is_shown_as_a_conversation() -> None:
         "trace_id": T,
         "span_id": span_id("call"),
         "steps": [
-            message_step | {"message": said("user", "Weather?")},
+            message_step | {"message": text_message("user", "Weather?")},
             {
                 "type": "tool",
                 "trace_id": T,
@@ -87,7 +87,7 @@ async def test_a_trace_is_shown_as_a_conversation() -> None:
                 "outputs": None,
                 "status": "ok",
             },
-            message_step | {"message": said("assistant", "Sunny.")},
+            message_step | {"message": text_message("assistant", "Sunny.")},
         ],
         "cut": 0,
     }
@@ -100,8 +100,8 @@ async def test_long_texts_of_a_conversation_are_truncated_unless_whole_is_reques
         short = (await server.http.get(f"/api/traces/{T}/conversation")).json()
         full = (await server.http.get(f"/api/traces/{T}/conversation?whole=true")).json()
 
-    def text(told: Any, place: int) -> str:
-        return told["steps"][place]["message"]["parts"][0]["text"]
+    def text(conversation: Any, index: int) -> str:
+        return conversation["steps"][index]["message"]["parts"][0]["text"]
 
     assert (text(full, 0), text(full, 1), full["cut"]) == (long, "Short.", 0)
     assert (text(short, 0), text(short, 1)) == (long[:MAX_SHORTENED_TEXT_CHARS], "Short.")
@@ -109,7 +109,7 @@ async def test_long_texts_of_a_conversation_are_truncated_unless_whole_is_reques
 
 
 async def test_the_traces_of_a_session_are_joined_into_one_conversation() -> None:
-    async with traced_server(*conversation()) as server:
+    async with traced_server(*session_spans()) as server:
         answer = await server.http.get("/api/sessions/s-1/thread")
         odd = await server.http.get("/api/sessions/thread", params={"session": "odd/name %"})
 
@@ -118,7 +118,7 @@ async def test_the_traces_of_a_session_are_joined_into_one_conversation() -> Non
         "type": "message",
         "trace_id": trace_id("t2"),
         "span_id": span_id("b"),
-        "message": said("user", "And?"),
+        "message": text_message("user", "And?"),
     }
     assert (answer.json()["session"], answer.json()["traces"], answer.json()["next"]) == ("s-1", 2, None)
     assert texts(odd) == [["Hi", "Good day."]]
@@ -175,13 +175,13 @@ async def test_a_thread_is_built_from_a_trace_with_its_inputs_and_parameters() -
 
     assert full.json() == {
         "workflow": "tutor",
-        "messages": [said("user", "Hi"), said("assistant", "Hello.")],
+        "messages": [text_message("user", "Hi"), text_message("assistant", "Hello.")],
         "inputs": {"topic": "sums"},
         "parameters": {"temperature": 0},
         "tools": [],
     }
-    assert first.json()["messages"] == [said("user", "Hi")]
-    assert of_call.json()["messages"] == [said("user", "x"), said("assistant", "y")]
+    assert first.json()["messages"] == [text_message("user", "Hi")]
+    assert of_call.json()["messages"] == [text_message("user", "x"), text_message("assistant", "y")]
     assert of_call.json()["workflow"] == "tutor"
 
 
@@ -194,7 +194,10 @@ async def test_a_thread_from_a_trace_uses_the_messages_and_tools_of_its_model_ca
     async with traced_server(*spans) as server:
         thread = (await server.http.post(f"/api/traces/{T}/thread", json={})).json()
 
-    assert (thread["workflow"], thread["messages"]) == ("guide", [said("user", "Hi"), said("assistant", "Hello.")])
+    assert (thread["workflow"], thread["messages"]) == (
+        "guide",
+        [text_message("user", "Hi"), text_message("assistant", "Hello.")],
+    )
     assert [tool["name"] for tool in thread["tools"]] == ["weather"]
 
 
@@ -203,7 +206,7 @@ async def test_a_thread_from_a_trace_uses_the_messages_and_tools_of_its_model_ca
     [({"span_id": span_id("nobody")}, 404), ({"upto": -1}, 422), ({"upto": "x"}, 400), ({"span_id": "x" * 65}, 422)],
 )
 async def test_a_thread_from_an_unknown_span_or_invalid_position_is_rejected(body: dict[str, Any], status: int) -> None:
-    async with traced_server(*conversation()) as server:
+    async with traced_server(*session_spans()) as server:
         answer = await server.http.post(f"/api/traces/{trace_id('t1')}/thread", json=body)
         unknown = await server.http.post(f"/api/traces/{T}/thread", json={})
 
@@ -216,7 +219,7 @@ async def test_a_thread_from_an_unknown_span_or_invalid_position_is_rejected(bod
 async def test_traces_are_exported_as_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_export, "SPAN_BATCH_SIZE", 2)
     monkeypatch.setattr(trace_export, "TRACE_BATCH_SIZE", 2)
-    spans = [chat_span("a", "Hi", "Hello."), *(span(f"s{n}", n, parent="a") for n in range(4)), *conversation()]
+    spans = [chat_span("a", "Hi", "Hello."), *(span(f"s{n}", n, parent="a") for n in range(4)), *session_spans()]
     async with traced_server(*spans) as server:
         answer = await server.http.get("/api/traces/export")
         one = await server.http.get("/api/traces/export", params={"trace": T.upper(), "format": "jsonl"})
@@ -232,7 +235,7 @@ async def test_traces_are_exported_as_records(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_an_otlp_export_can_be_ingested_again_with_equal_records() -> None:
     async with (
-        traced_server(*conversation(), chat_span("x", "1", "2", 3, odd=[1, {"a": True}])) as server,
+        traced_server(*session_spans(), chat_span("x", "1", "2", 3, odd=[1, {"a": True}])) as server,
         traced_server() as other,
     ):
         lines = (await server.http.get("/api/traces/export?format=otlp")).content.splitlines()
@@ -257,7 +260,7 @@ async def test_an_export_ends_when_its_api_key_is_revoked(monkeypatch: pytest.Mo
     monkeypatch.setattr(trace_export, "TRACE_BATCH_SIZE", 1)
     async with keyed_server(rate_per_minute=0) as server:
         _, header = await server.create_key()
-        await send_spans(server.http, *conversation(), header=header)
+        await send_spans(server.http, *session_spans(), header=header)
         good = await server.http.get("/api/traces/export", headers=header)
 
         @contextmanager
@@ -290,13 +293,13 @@ def stalled_exchange() -> Exchange:
     return exchange
 
 
-async def second_line() -> AsyncGenerator[bytes]:
+async def second_chunk() -> AsyncGenerator[bytes]:
     yield b"second"
 
 
 async def test_sending_to_a_stalled_reader_times_out() -> None:
     with pytest.raises(TimeoutError):
-        await streaming.send_chunks(stalled_exchange(), b"first", second_line(), 0.01, ())
+        await streaming.send_chunks(stalled_exchange(), b"first", second_chunk(), 0.01, ())
 
 
 async def test_the_connection_of_a_revoked_key_is_aborted() -> None:
@@ -314,7 +317,7 @@ async def test_the_connection_of_a_revoked_key_is_aborted() -> None:
 
     exchange, writer, authenticator = stalled_exchange(), cast("Any", Writer()), cast("Any", RevokedKeys())
     exchange.writer, exchange.authenticator = writer, authenticator
-    await streaming.send_chunks(exchange, b"first", second_line(), 60, ())
+    await streaming.send_chunks(exchange, b"first", second_chunk(), 60, ())
 
     assert aborted == ["aborted"]
 
@@ -339,7 +342,7 @@ async def test_an_export_stops_reading_after_the_client_disconnects(monkeypatch:
 
 
 async def test_postgresql_and_sqlite_answer_the_same(postgres_url: str) -> None:
-    spans = [*conversation(), span("tool", 0.5, trace="t1", parent="a", gen_ai__operation__name="execute_tool")]
+    spans = [*session_spans(), span("tool", 0.5, trace="t1", parent="a", gen_ai__operation__name="execute_tool")]
     paths = [
         "/api/traces",
         "/api/traces?search=hello",

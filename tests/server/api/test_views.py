@@ -29,7 +29,7 @@ async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def saved(http: httpx.AsyncClient, name: str, page: str = "traces") -> dict[str, Any]:
+async def create_view(http: httpx.AsyncClient, name: str, page: str = "traces") -> dict[str, Any]:
     answer = await http.post("/api/views", json={"name": name, "page": page, "body": BODY})
     assert answer.status_code == 201, answer.text
     assert answer.headers["location"] == f"/api/views/{answer.json()['id']}"
@@ -41,8 +41,8 @@ async def names(http: httpx.AsyncClient, page: str = "traces", **more: Any) -> l
 
 
 async def test_a_view_is_stored_as_sent_and_listed_for_its_page(http: httpx.AsyncClient) -> None:
-    made = await saved(http, "Refunds that failed")
-    await saved(http, "Slow spans", page="spans")
+    made = await create_view(http, "Refunds that failed")
+    await create_view(http, "Slow spans", page="spans")
     listed = (await http.get("/api/views", params={"page": "traces"})).json()
 
     shown = {"page": "traces", "name": "Refunds that failed", "body": BODY}
@@ -53,8 +53,8 @@ async def test_a_view_is_stored_as_sent_and_listed_for_its_page(http: httpx.Asyn
 
 
 async def test_views_are_listed_last_saved_first_in_pages(http: httpx.AsyncClient) -> None:
-    first = await saved(http, "one")
-    await saved(http, "two")
+    first = await create_view(http, "one")
+    await create_view(http, "two")
     put = await http.put(f"/api/views/{first['id']}", json={"name": "one again", "body": {}})
     page = (await http.get("/api/views", params={"page": "traces", "limit": 1})).json()
 
@@ -66,7 +66,7 @@ async def test_views_are_listed_last_saved_first_in_pages(http: httpx.AsyncClien
 
 
 async def test_a_deleted_view_is_not_found(http: httpx.AsyncClient) -> None:
-    made = await saved(http, "one")
+    made = await create_view(http, "one")
     url = f"/api/views/{made['id']}"
 
     assert (await http.delete(url)).status_code == 204
@@ -78,7 +78,7 @@ async def test_a_deleted_view_is_not_found(http: httpx.AsyncClient) -> None:
 async def test_another_project_cannot_list_change_or_delete_a_view(database: Database) -> None:
     app = application([SavedViewController], database=database, settings=Settings())
     async with rest_client(app) as http, rest_client(app, FakeCaller(project="team-b")) as other:
-        made = await saved(http, "ours")
+        made = await create_view(http, "ours")
         url = f"/api/views/{made['id']}"
 
         assert await names(other) == []
@@ -114,7 +114,7 @@ async def test_the_number_of_views_per_page_is_limited(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept, "MAX_VIEWS", 1)
-    await saved(http, "one")
+    await create_view(http, "one")
     answer = await http.post("/api/views", json={"name": "two", "page": "traces", "body": {}})
 
     assert answer.status_code == 413

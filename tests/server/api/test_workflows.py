@@ -33,7 +33,7 @@ def shout(text: str) -> str:
     return text.upper()
 
 
-class Far:
+class FakeRemote:
     """A remote service; `says` is its description, or None while it is unreachable."""
 
     def __init__(self, says: str | None) -> None:
@@ -61,7 +61,7 @@ class Far:
 
 
 @asynccontextmanager
-async def serving(*more: RemoteWorkflow, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
+async def workflow_client(*more: RemoteWorkflow, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
     server = Server(Registry([tutor, shout, *more]), Settings(**settings))
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost:8642") as http:
         yield http
@@ -78,7 +78,7 @@ async def names(http: httpx.AsyncClient, **query: Any) -> list[str]:
 
 
 async def test_the_list_has_neither_schemas_nor_snippets() -> None:
-    async with serving() as http:
+    async with workflow_client() as http:
         listed = (await http.get("/api/workflows")).json()
 
     assert listed["data"][1] == {
@@ -99,7 +99,7 @@ async def test_the_list_has_neither_schemas_nor_snippets() -> None:
 
 
 async def test_the_list_is_filtered() -> None:
-    async with serving(Far(None).workflow) as http:
+    async with workflow_client(FakeRemote(None).workflow) as http:
         assert await names(http) == ["far", "shout", "tutor"]
         assert await names(http, origin="connected") == ["far"]
         assert await names(http, origin="served", is_chat="false") == ["shout"]
@@ -113,7 +113,7 @@ async def test_the_list_is_filtered() -> None:
 
 @pytest.mark.parametrize("query", [{"origin": "moon"}, {"is_chat": "perhaps"}, {"state": "happy"}, {"limit": 0}])
 async def test_an_invalid_filter_is_rejected(query: dict[str, Any]) -> None:
-    async with serving() as http:
+    async with workflow_client() as http:
         answer = await http.get("/api/workflows", params=query)
 
     (name,) = query
@@ -121,7 +121,7 @@ async def test_an_invalid_filter_is_rejected(query: dict[str, Any]) -> None:
 
 
 async def test_the_list_is_paginated_and_rejects_cursors_of_other_queries() -> None:
-    async with serving(Far("Hi").workflow) as http:
+    async with workflow_client(FakeRemote("Hi").workflow) as http:
         first = (await http.get("/api/workflows", params={"limit": 2})).json()
         second = (await http.get("/api/workflows", params={"limit": 2, "after": first["next"]})).json()
         others = await http.get("/api/workflows", params={"limit": 2, "after": first["next"], "is_chat": "true"})
@@ -137,7 +137,7 @@ async def test_the_list_is_paginated_and_rejects_cursors_of_other_queries() -> N
 
 
 async def test_a_workflow_shows_its_routes_and_snippets_under_the_root_path() -> None:
-    async with serving(root_path="/below") as http:
+    async with workflow_client(root_path="/below") as http:
         shown = (await http.get("/below/api/workflows/shout")).json()
 
     base = "http://localhost:8642/below/shout"
@@ -166,7 +166,7 @@ async def test_a_workflow_shows_its_routes_and_snippets_under_the_root_path() ->
 
 
 async def test_a_matching_etag_is_answered_with_304() -> None:
-    async with serving() as http:
+    async with workflow_client() as http:
         first = await http.get("/api/workflows/tutor")
         again = await http.get("/api/workflows/tutor", headers={"if-none-match": first.headers["etag"]})
 
@@ -174,7 +174,7 @@ async def test_a_matching_etag_is_answered_with_304() -> None:
 
 
 async def test_an_unknown_workflow_is_not_found() -> None:
-    async with serving() as http:
+    async with workflow_client() as http:
         answers = [await http.get("/api/workflows/nobody"), await http.post("/api/workflows/nobody/refresh")]
 
     for answer in answers:
@@ -193,7 +193,7 @@ async def test_snippets_name_a_variable_instead_of_the_api_key() -> None:
 
 
 async def test_a_hostile_host_header_is_quoted_in_snippets() -> None:
-    async with serving(allowed_hosts=("a'b;c",)) as http:
+    async with workflow_client(allowed_hosts=("a'b;c",)) as http:
         answer = await http.get("/api/workflows/shout", headers={"host": "a'b;c"})
 
     code = answer.json()["snippets"][0]["code"] if answer.status_code == 200 else ""
@@ -204,7 +204,7 @@ async def test_a_hostile_host_header_is_quoted_in_snippets() -> None:
 
 
 async def test_refreshing_a_served_workflow_changes_nothing() -> None:
-    async with serving() as http:
+    async with workflow_client() as http:
         shown = (await http.get("/api/workflows/shout")).json()
         again = await http.post("/api/workflows/shout/refresh")
 
@@ -214,8 +214,8 @@ async def test_refreshing_a_served_workflow_changes_nothing() -> None:
 async def test_a_connected_workflow_is_probed_at_most_once_per_refresh_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    far = Far(None)
-    async with serving(far.workflow) as http:
+    far = FakeRemote(None)
+    async with workflow_client(far.workflow) as http:
         away = (await http.get("/api/workflows/far")).json()
         far.says = "I am back."
         back = (await http.post("/api/workflows/far/refresh")).json()
@@ -234,8 +234,8 @@ async def test_a_connected_workflow_is_probed_at_most_once_per_refresh_interval(
 
 @pytest.mark.parametrize("says", [None, "nonsense"])
 async def test_the_last_description_remains_while_the_service_is_unreachable(says: str | None) -> None:
-    far = Far("I am here.")
-    async with serving(far.workflow) as http:
+    far = FakeRemote("I am here.")
+    async with workflow_client(far.workflow) as http:
         far.says = says
         away = await http.post("/api/workflows/far/refresh")
 

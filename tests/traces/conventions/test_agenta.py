@@ -14,7 +14,7 @@ def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
     return read_fields(agenta, attributes)
 
 
-def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
+def test_attributes_of_other_conventions_set_no_fields() -> None:
     assert fields_of(FOREIGN) == {}
     assert fields_of({}) == {}
     assert fields_of({"ag.refs.application.slug": "shop", "age": 7}) == {}
@@ -36,12 +36,12 @@ def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
         ("rerank", "rerank"),
     ],
 )
-def test_its_kinds(attribute: str, kind: str) -> None:
+def test_node_and_span_types_map_to_kinds(attribute: str, kind: str) -> None:
     assert fields_of({"ag.type.node": attribute}) == {"kind": kind}
     assert fields_of({"ag.type.span": attribute}) == {"kind": kind}
 
 
-def test_the_node_says_more_than_the_span() -> None:
+def test_a_known_node_type_takes_precedence_over_the_span_type() -> None:
     assert fields_of({"ag.type.span": "task", "ag.type.node": "chat"}) == {"kind": "llm"}
     assert fields_of({"ag.type.span": "task", "ag.type.node": "dance"}) == {"kind": "task"}
     assert fields_of({"ag.type.node": "dance", "ag.type.tree": "invocation"}) == {}
@@ -71,7 +71,7 @@ def test_the_node_says_more_than_the_span() -> None:
         ({"ag.metrics.costs.incremental.total": 1}, {"cost": 1.0}),
     ],
 )
-def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_each_attribute_sets_its_field(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
     assert fields_of(attributes) == expected
 
 
@@ -92,16 +92,16 @@ def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> Non
         (7, 7),
     ],
 )
-def test_inputs_and_outputs(attribute: Any, value: Any) -> None:
+def test_inputs_and_outputs_are_decoded(attribute: Any, value: Any) -> None:
     assert fields_of({"ag.data.inputs": attribute}) == {"inputs": value}
     assert fields_of({"ag.data.outputs": attribute}) == {"outputs": value}
 
 
-def test_nothing_is_a_value() -> None:
+def test_a_typed_none_gives_a_null_output() -> None:
     assert fields_of({"ag.data.outputs": "@ag.type=none:"}) == {"outputs": None}
 
 
-def test_names_below_inputs_are_its_keys() -> None:
+def test_attributes_below_inputs_and_outputs_become_their_keys() -> None:
     assert fields_of(
         {
             "ag.data.inputs.city": "Oslo",
@@ -117,12 +117,12 @@ def test_names_below_inputs_are_its_keys() -> None:
     }
 
 
-def test_the_whole_and_its_keys_come_together() -> None:
+def test_an_inputs_object_is_merged_with_the_attributes_of_its_keys() -> None:
     assert fields_of({"ag.data.inputs": '{"a": 1, "b": 1}', "ag.data.inputs.b": 2}) == {"inputs": {"a": 1, "b": 2}}
     assert fields_of({"ag.data.inputs": "Hi", "ag.data.inputs.b": 2}) == {"inputs": "Hi"}
 
 
-def test_parameters_are_without_a_model() -> None:
+def test_the_model_is_left_out_of_the_parameters() -> None:
     assert fields_of({"ag.data.parameters": '@ag.type=json:{"temperature": 1, "model": "m"}'}) == {
         "parameters": {"temperature": 1}
     }
@@ -132,7 +132,7 @@ def test_parameters_are_without_a_model() -> None:
     assert fields_of({"ag.data.parameters": "[1]"}) == {}
 
 
-def test_indexed_messages() -> None:
+def test_indexed_messages_are_read() -> None:
     assert fields_of(
         {
             "ag.data.inputs.prompt.0.role": "system",
@@ -167,20 +167,20 @@ def test_indexed_messages() -> None:
     }
 
 
-def test_messages_stand_beside_other_inputs() -> None:
+def test_messages_are_separated_from_other_inputs() -> None:
     assert fields_of({"ag.data.inputs.prompt.0.content": "Hi", "ag.data.inputs.city": "Oslo"}) == {
         "messages_in": (Message.user("Hi"),),
         "inputs": {"city": "Oslo"},
     }
 
 
-def test_an_input_may_be_called_as_the_messages_are() -> None:
+def test_inputs_named_prompt_are_not_read_as_messages() -> None:
     assert fields_of({"ag.data.inputs.prompt": "Hi", "ag.data.inputs.prompt.system": "Be brief."}) == {
         "inputs": {"prompt": "Hi", "prompt.system": "Be brief."}
     }
 
 
-def test_a_message_that_cannot_be_read_is_kept() -> None:
+def test_an_unreadable_message_becomes_a_data_part() -> None:
     assert fields_of({"ag.data.inputs.prompt.0.content": 7, "ag.data.inputs.prompt.1.role": "user"}) == {
         "messages_in": (Message.user(Data("unreadable", {"content": 7})), Message.user())
     }
@@ -203,5 +203,5 @@ NAMES = [
 
 
 @given(attributes_of(NAMES))
-def test_whatever_the_values_it_never_raises(attributes: dict[str, Any]) -> None:
+def test_any_attribute_values_give_valid_fields(attributes: dict[str, Any]) -> None:
     assert is_sound(agenta.read_fields(raw(attributes)))

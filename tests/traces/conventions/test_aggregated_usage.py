@@ -1,4 +1,4 @@
-"""The usage of an agent run as a whole: used only where no call reports its own."""
+"""The aggregated usage of an agent run: used only for counts that no call reports."""
 
 from palaver.core.messages import Usage
 from palaver.traces.conventions import pydantic_ai
@@ -13,7 +13,7 @@ AGENT_RUN = {
 }
 
 
-def test_its_fields() -> None:
+def test_aggregated_usage_sets_the_token_counts() -> None:
     assert read_fields(pydantic_ai, AGENT_RUN) == {
         "input_tokens": 50,
         "output_tokens": 16,
@@ -24,10 +24,10 @@ def test_its_fields() -> None:
     assert set(read_fields(pydantic_ai, {"gen_ai.aggregated_usage.input_tokens": -1})) == {"notes"}
 
 
-def test_it_is_asked_last() -> None:
-    total, counted = Usage(50, 16, 4, 3), {"llm.token_count.prompt": 7}
+def test_reported_token_counts_take_precedence_over_aggregated_usage() -> None:
+    total, reported = Usage(50, 16, 4, 3), {"llm.token_count.prompt": 7}
 
     assert to_span(raw(AGENT_RUN), project="p").usage == total
-    assert to_span(raw({**AGENT_RUN, **counted}), project="p").usage == Usage(7, 16, 4, 3)
-    all_counted = {**AGENT_RUN, **counted, "llm.token_count.completion": 8}
-    assert to_span(raw(all_counted), project="p").usage == Usage(7, 8)
+    assert to_span(raw({**AGENT_RUN, **reported}), project="p").usage == Usage(7, 16, 4, 3)
+    all_reported = {**AGENT_RUN, **reported, "llm.token_count.completion": 8}
+    assert to_span(raw(all_reported), project="p").usage == Usage(7, 8)

@@ -21,7 +21,7 @@ def text(value: Any) -> str:
     return json.encode(value).decode()
 
 
-def test_the_span_of_the_contract() -> None:
+def test_the_documented_example_span_is_mapped() -> None:
     attributes = {
         "ai.operationId": "ai.toolCall",
         "ai.toolCall.name": "calc",
@@ -43,7 +43,7 @@ def test_the_span_of_the_contract() -> None:
     )
 
 
-def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
+def test_attributes_of_other_conventions_set_no_fields() -> None:
     assert fields_of(FOREIGN) == {}
     assert fields_of({}) == {}
     assert fields_of({"ai.unknown": 1, "aim": 2, "gen_ai.system": "openai"}) == {}
@@ -66,12 +66,12 @@ def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
         ("ai.rerank.doRerank", "rerank"),
     ],
 )
-def test_its_kinds(operation: str, kind: str) -> None:
+def test_each_operation_maps_to_a_kind(operation: str, kind: str) -> None:
     assert fields_of({"ai.operationId": operation}) == {"kind": kind}
 
 
 @pytest.mark.parametrize("operation", ["ai.sing", "", 7, None, "streamText"])
-def test_a_kind_that_nobody_knows_is_left_to_the_next(operation: Any) -> None:
+def test_an_unknown_operation_sets_no_field(operation: Any) -> None:
     assert fields_of({"ai.operationId": operation}) == {}
 
 
@@ -115,7 +115,7 @@ def test_a_kind_that_nobody_knows_is_left_to_the_next(operation: Any) -> None:
         ({"ai.operationId": "ai.streamText.doStream", "ai.telemetry.functionId": "forecaster"}, {"kind": "llm"}),
     ],
 )
-def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_each_attribute_sets_its_field(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
     assert fields_of(attributes) == expected
 
 
@@ -150,11 +150,11 @@ def test_settings_become_parameters() -> None:
     }
 
 
-def test_the_older_name_of_a_setting() -> None:
+def test_the_legacy_name_of_a_setting_is_read() -> None:
     assert fields_of({"ai.settings.maxTokens": 100}) == {"parameters": {"max_tokens": 100}}
 
 
-def test_tools_are_a_list_of_texts() -> None:
+def test_tool_definitions_are_read_from_a_list_of_json_texts() -> None:
     schema = {"type": "object"}
     tools = [
         text({"type": "function", "name": "weather", "description": "It is.", "inputSchema": schema}),
@@ -167,7 +167,7 @@ def test_tools_are_a_list_of_texts() -> None:
     assert fields_of({"ai.prompt.tools": text([json.parse_or_text(tool) for tool in tools[:2]])}) == expected
 
 
-def test_a_prompt_in_model_messages() -> None:
+def test_a_prompt_of_model_messages_is_read() -> None:
     prompt = [
         {"role": "system", "content": "Be brief."},
         {
@@ -230,26 +230,26 @@ def test_a_prompt_in_model_messages() -> None:
         ({"system": "Be brief."}, (Message.system("Be brief."),)),
     ],
 )
-def test_a_whole_prompt_gives_messages_and_inputs(prompt: dict[str, Any], messages: tuple[Message, ...]) -> None:
+def test_a_prompt_object_gives_messages_and_inputs(prompt: dict[str, Any], messages: tuple[Message, ...]) -> None:
     assert fields_of({"ai.prompt": text(prompt)}) == {"messages_in": messages, "inputs": prompt}
 
 
-def test_a_prompt_that_is_no_json_stays_text() -> None:
+def test_an_invalid_or_empty_prompt_object_is_only_an_input() -> None:
     assert fields_of({"ai.prompt": '{"prompt": '}) == {"inputs": '{"prompt": '}
     assert fields_of({"ai.prompt": "{}"}) == {"inputs": {}}
 
 
-def test_the_messages_of_a_step_win_over_the_whole_prompt() -> None:
-    both = {"ai.prompt": '{"prompt":"Hi"}', "ai.prompt.messages": '[{"role":"user","content":"Ho"}]'}
+def test_the_messages_of_a_step_take_precedence_over_the_prompt_object() -> None:
+    attributes = {"ai.prompt": '{"prompt":"Hi"}', "ai.prompt.messages": '[{"role":"user","content":"Ho"}]'}
 
-    assert fields_of(both) == {"messages_in": (Message.user("Ho"),), "inputs": {"prompt": "Hi"}}
+    assert fields_of(attributes) == {"messages_in": (Message.user("Ho"),), "inputs": {"prompt": "Hi"}}
 
 
-def test_messages_that_are_no_json_stay_text() -> None:
+def test_messages_that_are_not_json_become_one_text_message() -> None:
     assert fields_of({"ai.prompt.messages": "[broken"}) == {"messages_in": (Message.user("[broken"),)}
 
 
-def test_one_bad_message_does_not_lose_the_others() -> None:
+def test_an_unreadable_message_does_not_lose_the_others() -> None:
     assert fields_of(
         {"ai.prompt.messages": '[{"role":"user","content":"Hi"}, 7, {"role":"assistant","content":"Ho"}]'}
     ) == {
@@ -262,7 +262,7 @@ def test_one_bad_message_does_not_lose_the_others() -> None:
 
 
 @pytest.mark.parametrize(("name", "argument"), [("response", "input"), ("result", "args")])
-def test_an_answer_is_one_message(name: str, argument: str) -> None:
+def test_reasoning_text_and_tool_calls_of_an_answer_are_one_message(name: str, argument: str) -> None:
     calls = [
         {"toolCallId": "t1", "toolName": "weather", argument: {"city": "Oslo"}},
         {"toolName": "now", argument: '{"tz": 1}'},
@@ -295,7 +295,7 @@ def test_empty_text_gives_no_part() -> None:
     assert fields_of({"ai.response.text": "", "ai.response.reasoning": "", "ai.response.toolCalls": "[]"}) == {}
 
 
-def test_calls_that_cannot_be_read_are_kept() -> None:
+def test_unreadable_tool_calls_become_data_parts() -> None:
     assert fields_of({"ai.response.toolCalls": "[broken"}) == {
         "messages_out": (Message.assistant(Data("unreadable", "[broken")),)
     }
@@ -304,7 +304,7 @@ def test_calls_that_cannot_be_read_are_kept() -> None:
     }
 
 
-def test_files_of_an_answer() -> None:
+def test_files_of_an_answer_are_parts_of_its_message() -> None:
     files = '[{"type":"file","mediaType":"image/png","data":"AAAA"}]'
 
     assert fields_of({"ai.response.text": "See.", "ai.response.files": files}) == {
@@ -313,17 +313,17 @@ def test_files_of_an_answer() -> None:
 
 
 @pytest.mark.parametrize("name", ["ai.response.object", "ai.result.object"])
-def test_an_object_is_the_output(name: str) -> None:
+def test_a_generated_object_is_the_output(name: str) -> None:
     assert fields_of({name: '{"title": "Soup"}'}) == {"outputs": {"title": "Soup"}}
     assert fields_of({name: '{"title": '}) == {"outputs": '{"title": '}
 
 
-def test_what_is_embedded_is_the_input() -> None:
+def test_embedded_values_are_the_inputs() -> None:
     assert fields_of({"ai.value": '"sunny"'}) == {"inputs": "sunny"}
     assert fields_of({"ai.values": ['"sunny"', '"grey"', "broken"]}) == {"inputs": ["sunny", "grey", "broken"]}
 
 
-def test_a_step_with_everything() -> None:
+def test_a_step_span_sets_all_its_fields() -> None:
     assert fields_of(
         {
             "ai.operationId": "ai.streamText.doStream",
@@ -353,7 +353,7 @@ def test_a_step_with_everything() -> None:
     }
 
 
-def test_results_without_an_id_answer_the_earliest_open_call() -> None:
+def test_a_result_without_an_id_matches_the_earliest_open_call() -> None:
     prompt = [
         {"role": "assistant", "content": [{"type": "tool-call", "toolName": "now", "input": {}}]},
         {"role": "tool", "content": [{"type": "tool-result", "output": {"type": "error-text", "value": "No clock."}}]},
@@ -379,5 +379,5 @@ NAMES = [
 
 
 @given(attributes_of(NAMES))
-def test_whatever_the_values_it_never_raises(attributes: dict[str, Any]) -> None:
+def test_any_attribute_values_give_valid_fields(attributes: dict[str, Any]) -> None:
     assert is_sound(ai_sdk.read_fields(raw(attributes)))

@@ -53,7 +53,7 @@ VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | s
     ],
     ids=repr,
 )
-def test_a_count_is_a_whole_number_that_is_not_negative_in_any_form(value: Any, expected: int | None) -> None:
+def test_a_count_is_a_non_negative_integer_in_any_notation(value: Any, expected: int | None) -> None:
     assert parse_count(value) == expected
 
 
@@ -77,7 +77,7 @@ def test_an_amount_is_a_finite_number_that_is_not_negative(value: Any, expected:
     assert parse_amount(value) == expected
 
 
-def test_the_first_name_with_a_fit_valuecounts_and_bad_numbers_are_noted() -> None:
+def test_the_first_attribute_with_a_valid_value_is_used_and_bad_numbers_are_noted() -> None:
     reader = AttributeReader({"a": -1, "b": "x", "c": 3, "d": None, "e": " ", "f": 42, "g": "-", "h": "0.5"})
 
     assert reader.count("absent", "a", "b", "c") == 3
@@ -90,14 +90,14 @@ def test_the_first_name_with_a_fit_valuecounts_and_bad_numbers_are_noted() -> No
     ) * 5
 
 
-def test_a_label_is_trimmed_and_a_long_one_keeps_its_beginning_and_a_hash() -> None:
+def test_a_label_is_trimmed_and_a_long_one_is_shortened_with_a_hash() -> None:
     assert parse_label(" s-1\n") == "s-1"
     assert parse_label("x" * 128) == "x" * 128
     assert parse_label("x" * 129) == truncate_id("x" * 129)
     assert [parse_label(value) for value in (None, "", "  ", True, 1.5, [], 2**80)] == [None] * 7
 
 
-def test_a_text_that_is_json_is_parsed_and_any_other_stays_text() -> None:
+def test_json_text_is_parsed_and_other_text_is_returned_unchanged() -> None:
     assert [parse_json(value) for value in ('{"a":1}', "4", '"x"', "x", "", 7, None)] == [
         {"a": 1},
         4,
@@ -120,7 +120,7 @@ def test_a_text_that_is_json_is_parsed_and_any_other_stays_text() -> None:
     assert parse_json(deep) == parse_container(deep) == deep
 
 
-def test_control_characters_that_came_as_escapes_become_harmless_and_all_others_stay() -> None:
+def test_escaped_control_characters_are_replaced_and_other_escapes_are_decoded() -> None:
     assert parse_json(r'{"a\u0000":"\u001b[31m\u007F\u009f \n\u000a\u0009\u00e9 \\u0000 \\\u0001"}') == {
         "a\ufffd": "\ufffd[31m\ufffd\ufffd \n\n\t\u00e9 \\u0000 \\\ufffd"
     }
@@ -128,7 +128,7 @@ def test_control_characters_that_came_as_escapes_become_harmless_and_all_others_
     assert parse_json(r"no JSON \u0000") == r"no JSON \u0000"
 
 
-def test_indexed_names_are_collected_by_sorted_index_without_gaps_and_stay_flat() -> None:
+def test_indexed_attributes_are_collected_in_index_order_without_gaps() -> None:
     attributes = {
         "m.10.role": "tool",
         "m.2.role": "user",
@@ -152,7 +152,7 @@ def test_indexed_names_are_collected_by_sorted_index_without_gaps_and_stay_flat(
     assert collect_under(attributes, "m.2") == {"role": "user", "calls.0.name.first": "x"}
 
 
-def test_families_of_names_are_told_apart_by_the_first_prefix_that_they_have() -> None:
+def test_attributes_are_grouped_by_their_first_matching_prefix() -> None:
     attributes = {"m.in.0.role": "a", "m.out.0.role": "b", "m.model": "c", "mm": "d"}
 
     assert group_by_prefix(attributes, ("m.in.", "m.out.", "m.")) == {
@@ -163,14 +163,14 @@ def test_families_of_names_are_told_apart_by_the_first_prefix_that_they_have() -
     assert group_by_prefix(attributes, ("x.",)) == {}
 
 
-def test_no_more_than_two_thousand_entries_are_collected() -> None:
+def test_the_number_of_collected_entries_is_limited() -> None:
     attributes = {f"m.{index}.role": index for index in range(MAX_ENTRIES + 500, 0, -1)}
 
     assert collect_indexed(attributes, "m") == [{"role": index} for index in range(1, MAX_ENTRIES + 1)]
 
 
 @given(st.dictionaries(st.text(alphabet="a.01", max_size=6), VALUES, max_size=8))
-def test_whatever_is_sent_is_read_without_a_word_of_complaint(attributes: dict[str, Any]) -> None:
+def test_any_attribute_values_are_read_without_an_error(attributes: dict[str, Any]) -> None:
     reader = AttributeReader(attributes)
     for name in attributes:
         number, cost = reader.count(name), reader.amount(name)

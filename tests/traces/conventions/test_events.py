@@ -1,4 +1,4 @@
-"""Messages in the events of a span, in every form of the conventions' history."""
+"""Messages in the events of a span, in every format that the conventions have used."""
 
 from typing import Any
 
@@ -26,8 +26,8 @@ def span_with_events(*pairs: tuple[str, dict[str, Any]]) -> RawSpan:
 
 
 def fields_of(*pairs: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    read = events.read_fields(span_with_events(*pairs))
-    fields = {name: getattr(read, name) for name in SpanFields.__struct_fields__}
+    span_fields = events.read_fields(span_with_events(*pairs))
+    fields = {name: getattr(span_fields, name) for name in SpanFields.__struct_fields__}
     return {name: value for name, value in fields.items() if value is not UNSET and (name != "notes" or value)}
 
 
@@ -51,7 +51,7 @@ def test_events_with_their_body_in_attributes_are_a_conversation() -> None:
     ) == {"messages_in": IN, "messages_out": OUT, "finish": "stop"}
 
 
-def test_events_with_their_body_as_json_in_one_attribute_are_the_same() -> None:
+def test_events_with_their_body_as_json_in_one_attribute_are_a_conversation() -> None:
     key = "gen_ai.event.content"
 
     assert fields_of(
@@ -75,11 +75,11 @@ def test_events_with_their_body_as_json_in_one_attribute_are_the_same() -> None:
     ],
     ids=repr,
 )
-def test_a_choice_says_what_it_says_in_many_ways(choice: dict[str, Any]) -> None:
+def test_each_format_of_a_choice_is_read(choice: dict[str, Any]) -> None:
     assert fields_of(("gen_ai.choice", choice)) == {"messages_out": OUT}
 
 
-def test_a_whole_prompt_and_completion_may_stand_in_one_event_each() -> None:
+def test_a_prompt_and_a_completion_are_read_from_one_event_each() -> None:
     assert fields_of(
         ("gen_ai.content.prompt", {}),
         ("gen_ai.content.prompt", {"gen_ai.prompt": text([{"role": "user", "content": "Time?"}])}),
@@ -87,7 +87,7 @@ def test_a_whole_prompt_and_completion_may_stand_in_one_event_each() -> None:
     ) == {"messages_in": (Message.user("Time?"),), "messages_out": OUT}
 
 
-def test_the_details_of_an_operation_are_read_as_attributes_are() -> None:
+def test_operation_details_are_read_like_span_attributes() -> None:
     details = {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "gpt-4o",
@@ -108,7 +108,7 @@ def test_the_details_of_an_operation_are_read_as_attributes_are() -> None:
     }
 
 
-def test_events_whose_content_was_not_recorded_say_nothing() -> None:
+def test_events_without_recorded_content_set_no_fields() -> None:
     assert fields_of(("gen_ai.user.message", {"gen_ai.system": "openai"}), ("gen_ai.choice", {"index": 0})) == {}
     assert fields_of(("exception", {"exception.type": "E"})) == fields_of() == {}
 
@@ -125,5 +125,5 @@ NAMES = [
 @given(
     st.lists(st.tuples(st.sampled_from(NAMES), st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=5)), max_size=4)
 )
-def test_anything_may_be_sent(pairs: list[tuple[str, dict[str, Any]]]) -> None:
+def test_any_events_give_valid_fields(pairs: list[tuple[str, dict[str, Any]]]) -> None:
     assert is_sound(events.read_fields(span_with_events(*pairs)))

@@ -27,7 +27,7 @@ def text(value: Any) -> str:
     return json.encode(value).decode()
 
 
-def test_a_chat_gives_every_field_it_has() -> None:
+def test_a_chat_span_sets_all_its_fields() -> None:
     assert read_fields(
         gen_ai,
         {
@@ -115,11 +115,11 @@ def test_a_chat_gives_every_field_it_has() -> None:
     ],
     ids=repr,
 )
-def test_each_name_gives_its_field(attributes: dict[str, Any], fields: dict[str, Any]) -> None:
+def test_each_attribute_sets_its_field(attributes: dict[str, Any], fields: dict[str, Any]) -> None:
     assert read_fields(gen_ai, attributes) == fields
 
 
-def test_a_tool_that_ran_has_a_name_a_call_arguments_and_a_result() -> None:
+def test_a_tool_span_has_a_name_a_call_id_arguments_and_a_result() -> None:
     attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "weather",
@@ -141,7 +141,7 @@ def test_a_tool_that_ran_has_a_name_a_call_arguments_and_a_result() -> None:
     assert read_fields(gen_ai, attributes) == {**fields, "tool": Tool(name="weather")}
 
 
-def test_a_number_that_is_none_is_noted_and_the_next_name_asked() -> None:
+def test_an_invalid_number_is_noted_and_the_next_attribute_is_used() -> None:
     assert read_fields(
         gen_ai, {"gen_ai.usage.input_tokens": -3, "gen_ai.usage.prompt_tokens": 3, "gen_ai.usage.output_tokens": "few"}
     ) == {"input_tokens": 3, "notes": ("number:gen_ai.usage.input_tokens", "number:gen_ai.usage.output_tokens")}
@@ -164,7 +164,7 @@ def test_a_number_that_is_none_is_noted_and_the_next_name_asked() -> None:
     ],
     ids=repr,
 )
-def test_messages_stand_in_any_of_these_forms(attributes: dict[str, Any], messages_in: Any, messages_out: Any) -> None:
+def test_messages_are_read_from_each_form(attributes: dict[str, Any], messages_in: Any, messages_out: Any) -> None:
     span_fields = read_fields(gen_ai, attributes)
 
     assert (span_fields.get("messages_in"), span_fields.get("messages_out")) == (messages_in, messages_out)
@@ -174,7 +174,7 @@ INSTRUCTIONS = text([{"type": "text", "content": "Be brief."}])
 
 
 @pytest.mark.parametrize(
-    ("instructions", "messages", "led"),
+    ("instructions", "messages", "expected"),
     [
         (INSTRUCTIONS, (QUESTION,), (Message.system("Be brief."), QUESTION)),
         (INSTRUCTIONS, (), (Message.system("Be brief."),)),
@@ -192,8 +192,10 @@ INSTRUCTIONS = text([{"type": "text", "content": "Be brief."}])
     ],
     ids=repr,
 )
-def test_instructions_lead_unless_they_already_do(instructions: Any, messages: Any, led: Any) -> None:
-    assert gen_ai.prepend_instructions(messages, {"gen_ai.system_instructions": instructions}) == led
+def test_system_instructions_are_prepended_unless_already_present(
+    instructions: Any, messages: Any, expected: Any
+) -> None:
+    assert gen_ai.prepend_instructions(messages, {"gen_ai.system_instructions": instructions}) == expected
 
 
 NAMES = [
@@ -208,6 +210,6 @@ NAMES = [
 
 
 @given(attributes_of(NAMES))
-def test_anything_may_be_sent(attributes: dict[str, Any]) -> None:
+def test_any_attribute_values_give_valid_fields(attributes: dict[str, Any]) -> None:
     assert is_sound(gen_ai.read_fields(raw(attributes)))
     gen_ai.prepend_instructions((), attributes)

@@ -40,7 +40,7 @@ BEFORE = (*TURN_IN, *TURN_OUT, Message.user("Sure?"))
     [
         (TURN, None, TURN_IN, TURN_OUT),
         ([*TURN, *NEXT], 5, BEFORE, (Message.assistant("Yes."),)),
-        # One request of Pydantic AI's became two messages here, a system's and a user's: its index is one too small.
+        # One Pydantic AI request became two messages, system and user: the index is one too small.
         ([*TURN, *NEXT], 4, BEFORE, (Message.assistant("Yes."),)),
         ([*TURN, *NEXT], None, BEFORE, (Message.assistant("Yes."),)),
         ([*TURN, *NEXT], "5", BEFORE, (Message.assistant("Yes."),)),
@@ -59,7 +59,7 @@ BEFORE = (*TURN_IN, *TURN_OUT, Message.user("Sure?"))
     ],
     ids=repr,
 )
-def test_all_messages_are_cut_before_the_answer_of_this_run(
+def test_all_messages_are_split_before_the_answer_of_this_run(
     messages: Any, index: Any, messages_in: Any, messages_out: Any
 ) -> None:
     attributes = {"pydantic_ai.all_messages": text(messages), "pydantic_ai.new_message_index": index}
@@ -80,7 +80,7 @@ EVENTS = [
 NAMED_RESULT = Message("tool", NOON.parts, None, "now")
 
 
-def test_events_in_a_list_are_messages_and_choices_come_out() -> None:
+def test_an_event_list_gives_input_messages_and_choices_as_output() -> None:
     choice = {"event.name": "gen_ai.choice", "index": 0, "message": {"role": "assistant", "content": "Noon."}}
 
     assert pydantic_ai.agent_conversation({"events": text([*EVENTS, choice, {"event.name": "other"}, 7])}) == (
@@ -89,7 +89,7 @@ def test_events_in_a_list_are_messages_and_choices_come_out() -> None:
     )
 
 
-def test_events_of_a_whole_run_are_cut_after_its_prompt() -> None:
+def test_events_of_a_run_are_split_after_its_prompt() -> None:
     answer = {"event.name": "gen_ai.assistant.message", "role": "assistant", "content": "Noon."}
 
     assert pydantic_ai.agent_conversation({"all_messages_events": text([*EVENTS, answer])}) == (
@@ -99,11 +99,11 @@ def test_events_of_a_whole_run_are_cut_after_its_prompt() -> None:
 
 
 @pytest.mark.parametrize("value", [None, 7, "", "later", "[]", "[1]", '[{"event.name":3}]', "{}"], ids=repr)
-def test_what_is_no_such_list_says_nothing(value: Any) -> None:
+def test_an_invalid_event_list_gives_no_messages(value: Any) -> None:
     assert pydantic_ai.agent_conversation({"events": value, "all_messages_events": value}) == ((), ())
 
 
-def test_a_run_of_an_agent_gives_its_conversation_and_its_result() -> None:
+def test_an_agent_run_has_its_conversation_and_its_result() -> None:
     attributes = {
         "agent_name": "clock",
         "pydantic_ai.all_messages": text(TURN),
@@ -120,7 +120,7 @@ def test_a_run_of_an_agent_gives_its_conversation_and_its_result() -> None:
     assert read_fields(gen_ai, {"final_result": "42"}) == {"outputs": "42"}
 
 
-def test_an_older_tool_span_has_its_arguments_and_response_under_other_names() -> None:
+def test_legacy_attributes_of_a_tool_span_are_read() -> None:
     attributes = {
         "gen_ai.tool.name": "now",
         "gen_ai.tool.call.id": "c",

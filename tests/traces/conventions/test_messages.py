@@ -38,22 +38,22 @@ def text(content: str) -> dict[str, Any]:
     ],
     ids=repr,
 )
-def test_every_dialect_and_even_less_is_read(value: Any) -> None:
+def test_messages_of_every_dialect_and_plain_values_are_read(value: Any) -> None:
     assert parse_messages(value, "input") == (HI,)
 
 
 @pytest.mark.parametrize("value", [None, "", [], {}, "[]", "{}", [""]], ids=repr)
-def test_nothing_is_no_message(value: Any) -> None:
+def test_an_empty_value_gives_no_messages(value: Any) -> None:
     assert parse_messages(value, "input") == parse_messages(value, "output") == ()
 
 
-def test_what_has_no_speaker_is_the_users_going_in_and_the_assistants_coming_out() -> None:
+def test_messages_without_a_role_are_user_input_or_assistant_output() -> None:
     assert parse_messages(["a", {"content": "b"}], "input") == (Message.user("a"), Message.user("b"))
     assert parse_messages(["a", {"content": "b"}], "output") == (Message.assistant("a"), Message.assistant("b"))
     assert parse_messages("[INST] a", "output") == (Message.assistant("[INST] a"),)
 
 
-def test_an_entry_that_cannot_be_read_is_kept_and_spoils_no_other() -> None:
+def test_an_unreadable_entry_becomes_a_data_part_and_the_others_are_read() -> None:
     value = [
         {"role": "user", "content": "hi"},
         7,
@@ -74,7 +74,7 @@ def test_an_entry_that_cannot_be_read_is_kept_and_spoils_no_other() -> None:
     assert parse_messages(True, "output") == (Message.assistant(Data("unreadable", True)),)
 
 
-def test_a_role_that_nobody_knows_is_read_all_the_same() -> None:
+def test_an_unknown_role_becomes_the_name_of_an_assistant_message() -> None:
     assert parse_messages([{"role": "planner", "content": "go"}], "input") == (
         Message("assistant", (Text("go"),), None, "planner"),
     )
@@ -135,7 +135,7 @@ RESULT = {"role": "tool", "parts": [{"type": "tool_call_response", "response": 1
 
 
 @pytest.mark.parametrize("call", [CALL, FUNCTION], ids=repr)
-def test_a_call_without_an_id_has_none_until_all_are_known(call: Any) -> None:
+def test_calls_without_an_id_get_one_only_when_ids_are_assigned(call: Any) -> None:
     parsed = parse_messages([call, RESULT], "input")
 
     assert parsed == (Message.assistant(ToolCall("", "f", "{}")), Message.tool("", 1))
@@ -145,7 +145,7 @@ def test_a_call_without_an_id_has_none_until_all_are_known(call: Any) -> None:
     )
 
 
-def test_what_a_search_made_up_is_taken_back_and_what_was_given_stays() -> None:
+def test_call_ids_made_up_by_the_extraction_are_removed_and_original_ones_stay() -> None:
     original = (Message.assistant(ToolCall("call_0_0", "f"), ToolCall("call_7", "g")), Message.tool("call_0_0", 1))
 
     assert tidy_conversation(original, {"id": "call_7"}) == (
@@ -160,17 +160,22 @@ def test_what_a_search_made_up_is_taken_back_and_what_was_given_stays() -> None:
     )
 
 
-def test_results_without_an_id_answer_the_earliest_open_call_and_ids_are_trimmed_and_bounded() -> None:
+def test_results_without_an_id_match_open_calls_and_ids_are_trimmed_and_truncated() -> None:
     long = "x" * 65
-    said_in = (
+    messages_in = (
         Message.assistant(ToolCall(" a ", "f"), ToolCall("", "f"), ToolCall(long, "f"), ToolCall("call_4", "f")),
         Message.tool("a", 1),
         Message.tool("", 2),
         Message.tool(long + " ", 3),
     )
-    said_out = (Message.assistant(ToolCall("", "f")), Message.tool(" ", 4), Message.tool("", 5), Message.tool("", 6))
+    messages_out = (
+        Message.assistant(ToolCall("", "f")),
+        Message.tool(" ", 4),
+        Message.tool("", 5),
+        Message.tool("", 6),
+    )
 
-    assert assign_call_ids(said_in, said_out) == (
+    assert assign_call_ids(messages_in, messages_out) == (
         (
             Message.assistant(
                 ToolCall("a", "f"), ToolCall("call_2", "f"), ToolCall(truncate_id(long), "f"), ToolCall("call_4", "f")
@@ -188,7 +193,7 @@ def test_results_without_an_id_answer_the_earliest_open_call_and_ids_are_trimmed
     )
 
 
-def test_a_call_that_nobody_answers_by_its_name_takes_the_name_that_the_answer_has() -> None:
+def test_a_call_without_a_result_takes_the_id_of_an_unmatched_result() -> None:
     calls = Message.assistant(ToolCall("fc_1", "f"), ToolCall("b", "g"), ToolCall("fc_2", "h"), ToolCall("fc_3", "i"))
     result_messages = (
         Message.tool("b", 2),
@@ -209,17 +214,17 @@ def test_a_call_that_nobody_answers_by_its_name_takes_the_name_that_the_answer_h
     )
 
 
-def test_who_calls_and_says_nothing_has_said_no_empty_text() -> None:
-    parsed = {
+def test_empty_text_gives_no_part() -> None:
+    message = {
         "role": "assistant",
         "parts": [{"type": "text", "content": ""}, {"type": "tool_call", "id": "c", "name": "f"}],
     }
 
-    assert parse_messages([parsed], "output") == (Message.assistant(ToolCall("c", "f")),)
+    assert parse_messages([message], "output") == (Message.assistant(ToolCall("c", "f")),)
     assert parse_messages([{"role": "assistant", "content": ""}], "output") == (Message("assistant", ()),)
 
 
-def test_a_name_that_a_stranger_already_uses_is_not_given_again() -> None:
+def test_generated_call_ids_avoid_ids_in_use() -> None:
     parsed = (Message.assistant(ToolCall("call_2", "f"), ToolCall("", "g"), ToolCall("", "h")),)
 
     assert assign_call_ids(parsed, ())[0][0].tool_calls == [
@@ -229,17 +234,17 @@ def test_a_name_that_a_stranger_already_uses_is_not_given_again() -> None:
     ]
 
 
-def test_without_calls_the_messages_are_what_they_were() -> None:
+def test_messages_without_calls_are_unchanged() -> None:
     parsed = (HI, Message.assistant("hello", Data("x", 1)))
 
     assert assign_call_ids(parsed, parsed) == (parsed, parsed)
 
 
-def test_content_that_is_json_text_of_parts_is_opened_and_any_other_is_what_was_said() -> None:
+def test_json_text_of_parts_is_parsed_and_other_content_is_unchanged() -> None:
     parts = [{"type": "text", "text": "hi"}, {"text": "you"}]
     assert parse_parts(json.encode(parts).decode()) == parts
-    for parsed in ("hi", "[1, 2]", "[", "[]", '{"type":"text"}', '["a"]', 7, None, parts):
-        assert parse_parts(parsed) == parsed
+    for content in ("hi", "[1, 2]", "[", "[]", '{"type":"text"}', '["a"]', 7, None, parts):
+        assert parse_parts(content) == content
 
 
 JSON = st.recursive(
@@ -263,7 +268,7 @@ JSON = st.recursive(
 
 
 @given(JSON, st.sampled_from(["input", "output"]))
-def test_whatever_is_sent_gives_messages_that_can_be_written_down(value: Any, side: Any) -> None:
+def test_any_value_gives_encodable_messages_whose_calls_have_ids(value: Any, side: Any) -> None:
     parsed = parse_messages(value, side)
     numbered, _ = assign_call_ids(parsed, ())
     assert json.is_encodable([json.to_builtins(message) for message in numbered])
@@ -271,7 +276,9 @@ def test_whatever_is_sent_gives_messages_that_can_be_written_down(value: Any, si
 
 
 @given(st.lists(any_messages, max_size=4), st.lists(any_messages, max_size=4))
-def test_every_call_has_an_id_and_settling_twice_changes_nothing(one: list[Message], other: list[Message]) -> None:
+def test_every_call_gets_an_id_and_assigning_ids_twice_changes_nothing(
+    one: list[Message], other: list[Message]
+) -> None:
     first_pass = assign_call_ids(tuple(one), tuple(other))
     assert [len(side) for side in first_pass] == [len(one), len(other)]
     assert all(call.call_id for side in first_pass for message in side for call in message.tool_calls)
@@ -279,14 +286,14 @@ def test_every_call_has_an_id_and_settling_twice_changes_nothing(one: list[Messa
     assert all(len(result.call_id) <= 64 for side in first_pass for message in side for result in message.tool_results)
 
 
-def test_of_too_many_entries_the_rest_is_kept_as_one() -> None:
-    read = parse_messages([7] * 5_000, "input")
+def test_entries_above_the_limit_become_one_data_part() -> None:
+    parsed = parse_messages([7] * 5_000, "input")
 
-    assert len(read) == 2_001
-    assert read[-1] == Message.user(Data("unreadable", [7] * 3_000))
+    assert len(parsed) == 2_001
+    assert parsed[-1] == Message.user(Data("unreadable", [7] * 3_000))
 
 
-def test_names_that_a_stranger_took_beforehand_cost_no_more_each_than_few() -> None:
+def test_20000_generated_call_ids_avoid_20000_ids_in_use() -> None:
     count = 20_000
     parsed = Message.assistant(*[ToolCall("", "f")] * count, *[ToolCall(f"call_{n}", "f") for n in range(1, count + 1)])
 
@@ -295,19 +302,19 @@ def test_names_that_a_stranger_took_beforehand_cost_no_more_each_than_few() -> N
     assert [call.call_id for call in numbered.tool_calls[:count]] == [f"call_{count + n}" for n in range(1, count + 1)]
 
 
-def test_many_calls_in_a_conversation_that_was_searched_for_cost_no_more_each_than_few() -> None:
+def test_20000_calls_in_an_extracted_conversation_have_no_generated_ids() -> None:
     count = 20_000
     calls = [{"function": {"name": "f", "arguments": "{}"}}] * count
-    (read,) = parse_messages({"messages": [{"role": "assistant", "content": None, "tool_calls": calls}]}, "input")
+    (message,) = parse_messages({"messages": [{"role": "assistant", "content": None, "tool_calls": calls}]}, "input")
 
-    assert read.parts == (ToolCall("", "f", "{}"),) * count
+    assert message.parts == (ToolCall("", "f", "{}"),) * count
 
 
-def test_many_calls_cost_no_more_each_than_few() -> None:
+def test_20000_results_without_an_id_match_their_calls() -> None:
     count = 20_000
     calls = Message.assistant(*[ToolCall("", "f")] * count)
     results = Message("tool", tuple(ToolResult("", index) for index in range(count)))
 
-    (_, answer), _ = assign_call_ids((calls, results), ())
+    (_, result_message), _ = assign_call_ids((calls, results), ())
 
-    assert [part.call_id for part in answer.tool_results] == [f"call_{index}" for index in range(1, count + 1)]
+    assert [part.call_id for part in result_message.tool_results] == [f"call_{index}" for index in range(1, count + 1)]

@@ -15,7 +15,7 @@ def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
     return read_fields(mlflow, attributes)
 
 
-def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
+def test_attributes_of_other_conventions_set_no_fields() -> None:
     assert fields_of(FOREIGN) == {}
     assert fields_of({}) == {}
     assert fields_of({"mlflow.traceRequestId": '"tr-1"', "mlflowers": 7}) == {}
@@ -40,13 +40,13 @@ def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
         ("TASK", "task"),
     ],
 )
-def test_its_kinds(attribute: str, kind: str) -> None:
+def test_each_span_type_maps_to_a_kind(attribute: str, kind: str) -> None:
     assert fields_of({"mlflow.spanType": f'"{attribute}"'}) == {"kind": kind}
     assert fields_of({"mlflow.spanType": attribute}) == {"kind": kind}
 
 
 @pytest.mark.parametrize("attribute", ['"UNKNOWN"', '"DANCE"', "[]", "", 7, None])
-def test_a_kind_that_nobody_knows_is_left_to_the_next(attribute: Any) -> None:
+def test_an_unknown_span_type_sets_no_field(attribute: Any) -> None:
     assert fields_of({"mlflow.spanType": attribute}) == {}
 
 
@@ -75,11 +75,11 @@ def test_a_kind_that_nobody_knows_is_left_to_the_next(attribute: Any) -> None:
         ({"mlflow.llm.cost": "0.25"}, {}),
     ],
 )
-def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_each_attribute_sets_its_field(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
     assert fields_of(attributes) == expected
 
 
-def test_a_count_that_is_none_is_noted_and_left_out() -> None:
+def test_an_invalid_token_count_is_noted_and_left_out() -> None:
     assert set(fields_of({"mlflow.chat.tokenUsage": '{"input_tokens": -1}'})) == {"notes"}
 
 
@@ -101,7 +101,7 @@ def test_values_are_decoded_once(attribute: Any, value: Any) -> None:
     assert fields_of({"mlflow.spanOutputs": attribute}) == {"outputs": value}
 
 
-def test_tools_are_unwrapped() -> None:
+def test_tool_definitions_are_unwrapped() -> None:
     tools = '[{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}, 7]'
 
     assert fields_of({"mlflow.chat.tools": tools}) == {"tools": (Defined("weather", parameters={"type": "object"}),)}
@@ -109,9 +109,9 @@ def test_tools_are_unwrapped() -> None:
 
 
 def test_a_tool_has_the_name_of_its_function_or_else_of_its_span() -> None:
-    ran = {"mlflow.spanType": '"TOOL"', "mlflow.spanFunctionName": '"weather"'}
+    attributes = {"mlflow.spanType": '"TOOL"', "mlflow.spanFunctionName": '"weather"'}
 
-    assert fields_of(ran) == {"kind": "tool", "tool": Tool("weather")}
+    assert fields_of(attributes) == {"kind": "tool", "tool": Tool("weather")}
     assert fields_of({"mlflow.spanType": '"TOOL"'}) == {"kind": "tool"}
     tool_span = msgspec.structs.replace(raw({"mlflow.spanType": '"TOOL"'}), name="now")
     assert mlflow.read_fields(tool_span).tool == Tool("now")
@@ -126,5 +126,5 @@ NAMES = [
 
 
 @given(attributes_of(NAMES))
-def test_whatever_the_values_it_never_raises(attributes: dict[str, Any]) -> None:
+def test_any_attribute_values_give_valid_fields(attributes: dict[str, Any]) -> None:
     assert is_sound(mlflow.read_fields(raw(attributes)))

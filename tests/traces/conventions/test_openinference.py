@@ -16,7 +16,7 @@ def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
     return read_fields(openinference, attributes)
 
 
-def test_the_span_of_the_contract() -> None:
+def test_the_documented_example_span_is_mapped() -> None:
     attributes = {
         "openinference.span.kind": "LLM",
         "llm.model_name": "gpt-4o",
@@ -47,7 +47,7 @@ def test_the_span_of_the_contract() -> None:
     )
 
 
-def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
+def test_attributes_of_other_conventions_set_no_fields() -> None:
     assert fields_of(FOREIGN) == {}
     assert fields_of({}) == {}
     assert fields_of({"llm.unknown": 1, "inputs": 2, "session.idle": 3}) == {}
@@ -71,12 +71,12 @@ def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
         ("llm", "llm"),
     ],
 )
-def test_its_kinds(attribute: str, kind: str) -> None:
+def test_each_span_kind_is_mapped(attribute: str, kind: str) -> None:
     assert fields_of({"openinference.span.kind": attribute}) == {"kind": kind}
 
 
 @pytest.mark.parametrize("attribute", ["DANCE", "", 7, None, ["LLM"]])
-def test_a_kind_that_nobody_knows_is_left_to_the_next(attribute: Any) -> None:
+def test_an_unknown_kind_sets_no_field(attribute: Any) -> None:
     assert fields_of({"openinference.span.kind": attribute}) == {}
 
 
@@ -115,15 +115,15 @@ def test_a_kind_that_nobody_knows_is_left_to_the_next(attribute: Any) -> None:
         ({"openinference.span.kind": "LLM", "agent.name": "planner"}, {"kind": "llm"}),
     ],
 )
-def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_each_attribute_sets_its_field(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
     assert fields_of(attributes) == expected
 
 
-def test_a_count_that_is_none_is_noted_and_left_out() -> None:
+def test_an_invalid_token_count_is_noted_and_left_out() -> None:
     assert set(fields_of({"llm.token_count.prompt": -3, "llm.token_count.completion": "many"})) == {"notes"}
 
 
-def test_parameters_are_without_model_and_messages() -> None:
+def test_model_messages_and_tools_are_left_out_of_the_parameters() -> None:
     input_json = '{"model": "m", "model_name": "m", "messages": [], "top_p": 1, "stop": ["x"]}'
 
     assert fields_of({"llm.invocation_parameters": input_json}) == {"parameters": {"top_p": 1, "stop": ["x"]}}
@@ -133,11 +133,11 @@ def test_parameters_are_without_model_and_messages() -> None:
 
 
 @pytest.mark.parametrize("input_json", ["{broken", "[1]", "7", '{"model": "m"}', None])
-def test_parameters_that_are_none_are_left_out(input_json: Any) -> None:
+def test_invalid_or_empty_parameters_are_left_out(input_json: Any) -> None:
     assert fields_of({"llm.invocation_parameters": input_json}) == {}
 
 
-def test_tools_are_unwrapped() -> None:
+def test_tool_definitions_are_unwrapped() -> None:
     assert fields_of(
         {
             "llm.tools.1.tool.json_schema": '{"name":"now","input_schema":{"type":"object"}}',
@@ -155,7 +155,7 @@ def test_tools_are_unwrapped() -> None:
     }
 
 
-def test_the_tool_that_a_span_ran() -> None:
+def test_a_tool_span_has_its_tool_inputs_and_outputs() -> None:
     assert fields_of(
         {
             "openinference.span.kind": "TOOL",
@@ -180,33 +180,33 @@ LANGCHAINS = [
 
 
 @pytest.mark.parametrize("message", LANGCHAINS)
-def test_what_a_tool_said_is_taken_out_of_the_message_around_it(message: str) -> None:
-    ran = {"openinference.span.kind": "TOOL", "tool.name": "weather", "output.value": message}
+def test_the_output_of_a_tool_is_unwrapped_from_its_message(message: str) -> None:
+    attributes = {"openinference.span.kind": "TOOL", "tool.name": "weather", "output.value": message}
 
-    assert fields_of(ran) == {"kind": "tool", "tool": Tool("weather", "c1"), "outputs": "4 °C"}
-    assert fields_of({**ran, "tool.id": "c2"})["tool"] == Tool("weather", "c2")
+    assert fields_of(attributes) == {"kind": "tool", "tool": Tool("weather", "c1"), "outputs": "4 °C"}
+    assert fields_of({**attributes, "tool.id": "c2"})["tool"] == Tool("weather", "c2")
 
 
 @pytest.mark.parametrize("output", [{"type": "tool"}, {"lc": 1}, {"role": "tool", "content": None}, {"type": "other"}])
-def test_any_other_value_of_a_tool_stays(output: dict[str, Any]) -> None:
-    ran = {"openinference.span.kind": "TOOL", "tool.name": "weather", "output.value": output}
+def test_other_tool_outputs_are_unchanged(output: dict[str, Any]) -> None:
+    attributes = {"openinference.span.kind": "TOOL", "tool.name": "weather", "output.value": output}
 
-    assert fields_of(ran) == {"kind": "tool", "tool": Tool("weather"), "outputs": output}
+    assert fields_of(attributes) == {"kind": "tool", "tool": Tool("weather"), "outputs": output}
 
 
-def test_of_a_step_of_which_one_message_was_counted_the_value_has_them_all() -> None:
+def test_a_step_takes_the_messages_of_its_value_if_it_has_more() -> None:
     input_json = '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}'
-    counted = {"llm.input_messages.0.message.role": "user", "input.value": input_json}
+    attributes = {"llm.input_messages.0.message.role": "user", "input.value": input_json}
     conversation = (Message.user("Hi"), Message.assistant("Hello."))
 
-    assert fields_of({**counted, "openinference.span.kind": "CHAIN"})["messages_in"] == conversation
-    assert fields_of({**counted, "openinference.span.kind": "LLM"})["messages_in"] == (Message("user", ()),)
-    assert fields_of(counted)["messages_in"] == (Message("user", ()),)
+    assert fields_of({**attributes, "openinference.span.kind": "CHAIN"})["messages_in"] == conversation
+    assert fields_of({**attributes, "openinference.span.kind": "LLM"})["messages_in"] == (Message("user", ()),)
+    assert fields_of(attributes)["messages_in"] == (Message("user", ()),)
 
 
 @pytest.mark.parametrize("value", ["Hi", '{"question": "Hi"}', '[{"role": "user", "content": "Hi"}]'])
-def test_a_step_whose_value_has_fewer_messages_keeps_those_that_were_counted(value: str) -> None:
-    counted = {
+def test_a_step_takes_the_indexed_messages_if_its_value_has_no_more(value: str) -> None:
+    attributes = {
         "openinference.span.kind": "AGENT",
         "llm.input_messages.0.message.role": "system",
         "llm.input_messages.0.message.content": "Be brief.",
@@ -215,7 +215,7 @@ def test_a_step_whose_value_has_fewer_messages_keeps_those_that_were_counted(val
         "input.value": value,
     }
 
-    assert fields_of(counted)["messages_in"] == (Message.system("Be brief."), Message.user("Hi"))
+    assert fields_of(attributes)["messages_in"] == (Message.system("Be brief."), Message.user("Hi"))
 
 
 @pytest.mark.parametrize(
@@ -233,21 +233,21 @@ def test_a_step_whose_value_has_fewer_messages_keeps_those_that_were_counted(val
         ("", None, ""),
     ],
 )
-def test_input_and_output_values(attribute: Any, mime: str | None, value: Any) -> None:
+def test_input_and_output_values_are_decoded(attribute: Any, mime: str | None, value: Any) -> None:
     for side, field in (("input", "inputs"), ("output", "outputs")):
         attributes = {f"{side}.value": attribute, **({f"{side}.mime_type": mime} if mime else {})}
 
         assert fields_of(attributes) == {field: value}
 
 
-def test_values_are_kept_beside_messages() -> None:
+def test_inputs_are_set_in_addition_to_messages() -> None:
     assert fields_of({"input.value": "Hi", "llm.input_messages.0.message.content": "Hi"}) == {
         "inputs": "Hi",
         "messages_in": (Message.user("Hi"),),
     }
 
 
-def test_what_was_retrieved() -> None:
+def test_retrieved_documents_are_added_to_the_outputs() -> None:
     document = "retrieval.documents.{}.document.{}".format
     documents = {
         document(1, "id"): 7,
@@ -265,7 +265,7 @@ def test_what_was_retrieved() -> None:
     assert fields_of({**documents, "output.value": '{"documents": []}'}) == {"outputs": {"documents": expected}}
 
 
-def test_what_was_ranked() -> None:
+def test_a_reranker_span_has_its_query_and_documents() -> None:
     assert fields_of(
         {
             "openinference.span.kind": "RERANKER",
@@ -304,5 +304,5 @@ NAMES = [
 
 
 @given(attributes_of(NAMES))
-def test_whatever_the_values_it_never_raises(attributes: dict[str, Any]) -> None:
+def test_any_attribute_values_give_valid_fields(attributes: dict[str, Any]) -> None:
     assert is_sound(openinference.read_fields(raw(attributes)))

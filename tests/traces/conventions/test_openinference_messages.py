@@ -12,7 +12,7 @@ def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def message_attributes(*messages: dict[str, Any], side: str = "input") -> dict[str, Any]:
-    """Messages as they are flattened, each given by what follows `message.`."""
+    """Return the flattened attributes of messages, each given by its fields below `message.`."""
     return {
         f"llm.{side}_messages.{index}.message.{name}": value
         for index, message in enumerate(messages)
@@ -23,7 +23,7 @@ def message_attributes(*messages: dict[str, Any], side: str = "input") -> dict[s
 CALL = "tool_calls.0.tool_call"
 
 
-def test_a_conversation_with_tools() -> None:
+def test_a_conversation_with_tools_is_read() -> None:
     assert fields_of(
         message_attributes(
             {"role": "system", "content": "Be brief."},
@@ -50,7 +50,7 @@ def test_a_conversation_with_tools() -> None:
     }
 
 
-def test_contents_of_several_kinds() -> None:
+def test_contents_of_several_types_are_read() -> None:
     piece = "contents.{}.message_content.{}".format
     assert fields_of(
         message_attributes(
@@ -91,7 +91,7 @@ def test_contents_of_several_kinds() -> None:
     }
 
 
-def test_sounds_and_pieces_that_are_just_values() -> None:
+def test_audio_and_plain_values_in_contents_are_read() -> None:
     piece = "contents.{}.message_content.audio.audio.{}".format
 
     assert fields_of(
@@ -117,8 +117,8 @@ def test_sounds_and_pieces_that_are_just_values() -> None:
     }
 
 
-def test_a_call_among_the_contents_is_read_once() -> None:
-    among = {
+def test_a_tool_call_in_contents_and_in_tool_calls_is_read_once() -> None:
+    contents = {
         "role": "assistant",
         "contents.0.message_content.type": "text",
         "contents.0.message_content.text": "I look.",
@@ -127,14 +127,14 @@ def test_a_call_among_the_contents_is_read_once() -> None:
         "contents.1.tool_call.function.name": "now",
         "contents.1.tool_call.function.arguments": "{}",
     }
-    beside = {f"{CALL}.id": "c1", f"{CALL}.function.name": "now", f"{CALL}.function.arguments": "{}"}
+    tool_calls = {f"{CALL}.id": "c1", f"{CALL}.function.name": "now", f"{CALL}.function.arguments": "{}"}
     expected = {"messages_out": (Message.assistant("I look.", ToolCall("c1", "now", "{}")),)}
 
-    assert fields_of(message_attributes(among, side="output")) == expected
-    assert fields_of(message_attributes(among | beside, side="output")) == expected
+    assert fields_of(message_attributes(contents, side="output")) == expected
+    assert fields_of(message_attributes(contents | tool_calls, side="output")) == expected
 
 
-def test_a_function_call_of_old() -> None:
+def test_legacy_function_calls_and_results_are_read() -> None:
     assert fields_of(
         message_attributes(
             {"role": "assistant", "function_call_name": "now", "function_call_arguments_json": '{"tz":"UTC"}'},
@@ -149,21 +149,21 @@ def test_a_function_call_of_old() -> None:
     }
 
 
-def test_calls_are_counted_over_the_whole_span() -> None:
+def test_generated_call_ids_are_numbered_across_input_and_output() -> None:
     name = f"{CALL}.function.name"
 
-    both = fields_of(
+    fields = fields_of(
         message_attributes({"role": "assistant", name: "a"})
         | message_attributes({"role": "assistant", name: "b"}, side="output")
     )
 
-    assert both == {
+    assert fields == {
         "messages_in": (Message.assistant(ToolCall("call_1", "a")),),
         "messages_out": (Message.assistant(ToolCall("call_2", "b")),),
     }
 
 
-def test_prompts_and_choices_of_completions() -> None:
+def test_prompts_and_choices_of_text_completions_become_messages() -> None:
     assert fields_of({"llm.prompts.0.prompt.text": "Once upon", "llm.choices.0.completion.text": "a time"}) == {
         "messages_in": (Message.user("Once upon"),),
         "messages_out": (Message.assistant("a time"),),
@@ -171,20 +171,20 @@ def test_prompts_and_choices_of_completions() -> None:
     assert fields_of({"llm.prompts": ["Once", "upon"]}) == {"messages_in": (Message.user("Once"), Message.user("upon"))}
 
 
-def test_messages_win_over_prompts() -> None:
-    both = {"llm.prompts.0.prompt.text": "System: …", **message_attributes({"role": "user", "content": "Hi"})}
+def test_messages_take_precedence_over_prompts() -> None:
+    attributes = {"llm.prompts.0.prompt.text": "System: …", **message_attributes({"role": "user", "content": "Hi"})}
 
-    assert fields_of(both) == {"messages_in": (Message.user("Hi"),)}
+    assert fields_of(attributes) == {"messages_in": (Message.user("Hi"),)}
 
 
-def test_gaps_are_dropped_and_huge_indices_ignored() -> None:
+def test_index_gaps_are_closed_and_invalid_indices_are_ignored() -> None:
     name = "llm.input_messages.{}.message.content".format
     attributes = {name(9): "b", name(2): "a", name(1234567): "never", name("x"): "never", name(""): "never"}
 
     assert fields_of(attributes) == {"messages_in": (Message.user("a"), Message.user("b"))}
 
 
-def test_an_entry_that_cannot_be_read_is_kept() -> None:
+def test_an_unreadable_entry_becomes_a_data_part() -> None:
     assert fields_of(
         {
             **message_attributes({"role": "user", "content": "Hi"}),

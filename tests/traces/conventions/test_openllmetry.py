@@ -23,7 +23,7 @@ def message_attributes(side: str, *messages: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
+def test_attributes_of_other_conventions_set_no_fields() -> None:
     assert fields_of(FOREIGN) == {}
     assert fields_of({}) == {}
     assert (
@@ -33,21 +33,21 @@ def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["workflow", "task", "agent", "tool"])
-def test_its_kinds(kind: str) -> None:
+def test_each_span_kind_is_mapped(kind: str) -> None:
     assert fields_of({"traceloop.span.kind": kind}) == {"kind": kind}
 
 
 @pytest.mark.parametrize(
     ("attribute", "kind"), [("chat", "llm"), ("completion", "llm"), ("embedding", "embedding"), ("rerank", "rerank")]
 )
-def test_the_kinds_of_requests(attribute: str, kind: str) -> None:
+def test_each_request_type_maps_to_a_kind(attribute: str, kind: str) -> None:
     assert fields_of({"llm.request.type": attribute}) == {"kind": kind}
     assert fields_of({"llm.request.type": attribute, "traceloop.span.kind": "unknown"}) == {"kind": kind}
     assert fields_of({"llm.request.type": attribute, "traceloop.span.kind": "task"}) == {"kind": "task"}
 
 
 @pytest.mark.parametrize("attribute", ["unknown", "dance", "", 7, None])
-def test_a_kind_that_nobody_knows_is_left_to_the_next(attribute: Any) -> None:
+def test_an_unknown_kind_sets_no_field(attribute: Any) -> None:
     assert fields_of({"llm.request.type": attribute, "traceloop.span.kind": attribute}) == {}
 
 
@@ -68,11 +68,11 @@ def test_a_kind_that_nobody_knows_is_left_to_the_next(attribute: Any) -> None:
         ({"gen_ai.completion.0.finish_reason": "stop"}, {"finish": "stop"}),
     ],
 )
-def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_each_attribute_sets_its_field(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
     assert fields_of(attributes) == expected
 
 
-def test_a_conversation_with_tools() -> None:
+def test_a_conversation_with_tools_is_read() -> None:
     assert fields_of(
         message_attributes(
             "prompt",
@@ -103,7 +103,7 @@ def test_a_conversation_with_tools() -> None:
     }
 
 
-def test_content_that_is_a_text_of_parts() -> None:
+def test_content_that_is_a_json_text_of_parts_is_parsed() -> None:
     assert fields_of(
         message_attributes(
             "prompt",
@@ -139,7 +139,7 @@ def test_content_that_is_a_text_of_parts() -> None:
     }
 
 
-def test_a_function_call_of_old() -> None:
+def test_a_legacy_function_call_becomes_a_tool_call() -> None:
     assert fields_of(
         message_attributes(
             "completion",
@@ -148,7 +148,7 @@ def test_a_function_call_of_old() -> None:
     ) == {"messages_out": (Message.assistant(ToolCall("call_1", "now", "{}")),), "finish": "tool-calls"}
 
 
-def test_the_names_of_the_first_versions() -> None:
+def test_attribute_names_of_the_first_versions_are_read() -> None:
     assert fields_of(
         {"llm.prompts.0.role": "user", "llm.prompts.0.content": "Hi", "llm.completions.0.content": "Ho"}
     ) == {
@@ -157,7 +157,7 @@ def test_the_names_of_the_first_versions() -> None:
     }
 
 
-def test_an_entry_that_cannot_be_read_is_kept() -> None:
+def test_an_unreadable_entry_becomes_a_data_part() -> None:
     assert fields_of(
         {"gen_ai.prompt.0.content": {"odd": 1}, "gen_ai.prompt.1": 7, "gen_ai.prompt.2.content": "Hi"}
     ) == {
@@ -175,11 +175,11 @@ def test_empty_text_gives_no_part() -> None:
     }
 
 
-def test_a_finish_alone_says_nothing() -> None:
+def test_a_finish_reason_alone_gives_no_message() -> None:
     assert fields_of(message_attributes("completion", {"finish_reason": "length"})) == {"finish": "length"}
 
 
-def test_tools_are_indexed() -> None:
+def test_indexed_tool_definitions_are_read() -> None:
     assert fields_of(
         {
             "llm.request.functions.0.name": "weather",
@@ -207,7 +207,7 @@ def test_tools_are_indexed() -> None:
         ({"inputs": 1}, 1),
     ],
 )
-def test_the_input_of_an_entity(attribute: Any, value: Any) -> None:
+def test_the_input_of_an_entity_is_decoded(attribute: Any, value: Any) -> None:
     assert fields_of({"traceloop.entity.input": attribute}) == {"inputs": value}
 
 
@@ -220,11 +220,11 @@ def test_the_input_of_an_entity(attribute: Any, value: Any) -> None:
         ("Grey.", "Grey."),
     ],
 )
-def test_the_output_of_an_entity(attribute: Any, value: Any) -> None:
+def test_the_output_of_an_entity_is_decoded(attribute: Any, value: Any) -> None:
     assert fields_of({"traceloop.entity.output": attribute}) == {"outputs": value}
 
 
-def test_the_tool_that_a_span_ran() -> None:
+def test_a_tool_span_has_its_tool_inputs_and_outputs() -> None:
     assert fields_of(
         {
             "traceloop.span.kind": "tool",
@@ -235,7 +235,7 @@ def test_the_tool_that_a_span_ran() -> None:
     ) == {"kind": "tool", "tool": Tool("weather"), "inputs": {"city": "Oslo"}, "outputs": {"output": "grey"}}
 
 
-def test_a_result_stands_after_its_call() -> None:
+def test_the_call_id_of_a_tool_result_is_trimmed() -> None:
     assert fields_of(message_attributes("prompt", {"role": "tool", "content": "noon", "tool_call_id": " c9 "})) == {
         "messages_in": (Message("tool", (ToolResult("c9", "noon"),)),)
     }
@@ -258,5 +258,5 @@ NAMES = [
 
 
 @given(attributes_of(NAMES))
-def test_whatever_the_values_it_never_raises(attributes: dict[str, Any]) -> None:
+def test_any_attribute_values_give_valid_fields(attributes: dict[str, Any]) -> None:
     assert is_sound(openllmetry.read_fields(raw(attributes)))

@@ -9,7 +9,7 @@ from palaver.traces.conventions import palaver
 from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
 
 
-def test_values_user_cost_and_end_of_a_run_are_read() -> None:
+def test_values_user_cost_and_finish_of_a_run_are_read() -> None:
     assert read_fields(
         palaver,
         {
@@ -46,11 +46,11 @@ def test_values_user_cost_and_end_of_a_run_are_read() -> None:
     ],
     ids=repr,
 )
-def test_each_name_gives_its_field(attributes: dict[str, Any], fields: dict[str, Any]) -> None:
+def test_each_attribute_sets_its_field(attributes: dict[str, Any], fields: dict[str, Any]) -> None:
     assert read_fields(palaver, attributes) == fields
 
 
 @given(attributes_of([f"palaver.{name}" for name in "inputs value parameters cost finish user run.id".split()]))
-def test_anything_may_be_sent(attributes: dict[str, Any]) -> None:
+def test_any_attribute_values_give_valid_fields(attributes: dict[str, Any]) -> None:
     attributes.pop("palaver.parameters", None)
     assert is_sound(palaver.read_fields(raw(attributes)))

@@ -31,22 +31,22 @@ WEATHER_TOOL = {"name": "weather", "description": "Of a city.", "parameters": SC
         json.encode([{"type": "function", "function": WEATHER_TOOL}]).decode(),
     ],
 )
-def test_a_tool_is_unwrapped(value: Any) -> None:
+def test_a_tool_definition_is_unwrapped_from_each_vendor_format(value: Any) -> None:
     assert parse_tools(value) == (WEATHER,)
 
 
-def test_what_has_no_name_is_left_out() -> None:
+def test_tools_without_a_name_are_left_out() -> None:
     assert parse_tools([{"description": "?"}, {"name": ""}, {"name": 1.5}, "no JSON", None, {"name": "a"}]) == (
         Defined(name="a"),
     )
     assert parse_tools(None) == parse_tools("tools") == parse_tools([]) == ()
 
 
-def test_no_more_than_two_thousand_are_kept() -> None:
+def test_the_number_of_parsed_tools_is_limited() -> None:
     assert len(parse_tools([{"functionDeclarations": [{"name": "a"}] * 3_000}, {"name": "b"}])) == MAX_TOOLS
 
 
 @given(st.recursive(st.none() | st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(
     st.sampled_from(["name", "function", "tools", "description", "parameters"]), inner), max_leaves=8))  # fmt: skip
-def test_anything_may_be_sent(value: Any) -> None:
+def test_every_tool_parsed_from_any_value_has_a_name(value: Any) -> None:
     assert all(tool.name for tool in parse_tools(value))

@@ -89,30 +89,30 @@ def pairs(table: dict[str, str]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("value", "kind"), pairs(OPERATIONS))
-def test_an_operation_of_gen_ai_is_a_kind(value: str, kind: str) -> None:
+def test_each_gen_ai_operation_maps_to_a_kind(value: str, kind: str) -> None:
     assert operation_kind(value) == kind
 
 
 @pytest.mark.parametrize(("table", "rows"), TABLES)
-def test_every_word_of_a_vendor_is_a_kind(table: vocabulary.Kinds, rows: dict[str, str]) -> None:
+def test_each_kind_name_of_a_vendor_maps_to_a_kind(table: vocabulary.Kinds, rows: dict[str, str]) -> None:
     assert {value: lookup_kind(value, table) for value, _ in pairs(rows)} == dict(pairs(rows))
 
 
 @pytest.mark.parametrize(("value", "kind"), pairs(AI_SDK))
-def test_an_operation_of_the_ai_sdk_is_a_kind(value: str, kind: str) -> None:
+def test_each_ai_sdk_operation_maps_to_a_kind(value: str, kind: str) -> None:
     assert ai_sdk_kind(value) == kind
 
 
 @pytest.mark.parametrize("value", NONSENSE)
-def test_any_other_word_is_none(value: Any) -> None:
+def test_unknown_values_map_to_no_kind(value: Any) -> None:
     assert [operation_kind(value), ai_sdk_kind(value), lookup_kind(value, vocabulary.MLFLOW_KINDS)] == [UNSET] * 3
 
 
 @pytest.mark.parametrize(("value", "finish"), pairs(FINISHES))
-def test_an_answer_ends_in_our_words(value: str, finish: str) -> None:
+def test_each_finish_reason_of_a_vendor_is_normalized(value: str, finish: str) -> None:
     assert parse_finish(value) == parse_finish([value, "other"]) == parse_finish((value,)) == finish
 
 
 @pytest.mark.parametrize("value", ["other", "unknown", "", None, 7, [], [None], {}])
-def test_an_end_that_we_do_not_know_is_none(value: Any) -> None:
+def test_an_unknown_finish_reason_is_unset(value: Any) -> None:
     assert parse_finish(value) is UNSET

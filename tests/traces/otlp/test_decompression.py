@@ -16,12 +16,12 @@ MIB = 1024 * 1024
 
 
 @pytest.mark.parametrize("encoding", [None, "", "identity", " Identity "])
-def test_a_body_without_encoding_is_itself(encoding: str | None) -> None:
+def test_a_body_without_encoding_is_returned_unchanged(encoding: str | None) -> None:
     assert decompress(b"spans", encoding) == b"spans"
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "GZIP", "x-gzip"])
-def test_gzip_is_undone(encoding: str) -> None:
+def test_a_gzip_body_is_decompressed(encoding: str) -> None:
     assert decompress(gzip.compress(b"spans"), encoding) == b"spans"
 
 
@@ -32,29 +32,29 @@ def test_the_members_of_a_gzip_body_are_joined() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"spans", gzip.compress(b"spans")[:-1], gzip.compress(b"spans") + b"?", zlib.compress(b"spans")]
 )
-def test_what_is_not_gzip_is_an_invalid_body(body: bytes) -> None:
+def test_a_body_that_is_not_gzip_is_rejected(body: bytes) -> None:
     with pytest.raises(InvalidBody, match="not gzip"):
         decompress(body, "gzip")
 
 
-def test_a_body_of_many_gzip_members_is_refused() -> None:
+def test_a_body_with_too_many_gzip_members_is_rejected() -> None:
     with pytest.raises(InvalidBody, match="more than 64 gzip members"):
         decompress(gzip.compress(b"") * 65, "gzip")
 
 
 @pytest.mark.parametrize("encoding", ["br", "deflate", "zstd", "gzip, gzip"])
-def test_no_other_encoding_is_read(encoding: str) -> None:
+def test_other_encodings_are_rejected(encoding: str) -> None:
     with pytest.raises(UnsupportedMediaType, match="send gzip"):
         decompress(b"spans", encoding)
 
 
 @pytest.mark.parametrize("encoding", [None, "gzip"])
-def test_a_body_may_be_so_large_on_the_wire(encoding: str | None) -> None:
+def test_a_received_body_above_the_size_limit_is_rejected(encoding: str | None) -> None:
     with pytest.raises(TooLarge, match="larger than 4 bytes"):
         decompress(b"spans", encoding, RequestLimits(compressed_bytes=4))
 
 
-def test_a_body_may_be_so_large_once_unpacked() -> None:
+def test_a_decompressed_body_above_the_size_limit_is_rejected() -> None:
     body = gzip.compress(b"spans")
 
     assert decompress(body, "gzip", RequestLimits(decompressed_bytes=5)) == b"spans"
@@ -62,13 +62,13 @@ def test_a_body_may_be_so_large_once_unpacked() -> None:
         decompress(body, "gzip", RequestLimits(decompressed_bytes=4))
 
 
-def test_the_ratio_counts_from_a_mebibyte_on() -> None:
+def test_the_compression_ratio_is_limited_above_one_mebibyte() -> None:
     assert len(decompress(gzip.compress(b"0" * MIB), "gzip")) == MIB
     with pytest.raises(TooLarge, match=f"more than {MIB} bytes"):
         decompress(gzip.compress(b"0" * (MIB + 1)), "gzip")
 
 
-def test_a_bomb_costs_little_memory_and_time() -> None:
+def test_a_gzip_bomb_costs_bounded_memory_and_time() -> None:
     def bomb(mebibytes: int) -> bytes:
         packer = zlib.compressobj(9, zlib.DEFLATED, 31)
         zeros = bytes(MIB)
@@ -95,11 +95,11 @@ def test_a_bomb_costs_little_memory_and_time() -> None:
         (" application/json ", "json"),
     ],
 )
-def test_a_media_type_names_a_form(media_type: str, form: str) -> None:
+def test_a_media_type_is_parsed_to_its_format(media_type: str, form: str) -> None:
     assert parse_media_type(media_type) == form
 
 
 @pytest.mark.parametrize("media_type", ["", "text/plain", "application/grpc", "application/jsonl"])
-def test_no_other_media_type_is_read(media_type: str) -> None:
+def test_other_media_types_are_rejected(media_type: str) -> None:
     with pytest.raises(UnsupportedMediaType, match="http/protobuf or http/json"):
         parse_media_type(media_type)

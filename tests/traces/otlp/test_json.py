@@ -56,14 +56,14 @@ def attribute(value: Any) -> Any:
         (None, None),
     ],
 )
-def test_a_value_is_read_however_it_is_written(value: Any, expected: Any) -> None:
+def test_each_notation_of_an_attribute_value_is_read(value: Any, expected: Any) -> None:
     result = attribute(value)
 
     assert result == expected
     assert type(result) is type(expected)
 
 
-def test_an_enum_is_a_number_or_a_name() -> None:
+def test_a_status_code_is_read_from_a_number_or_a_name() -> None:
     codes = (2, "2", "STATUS_CODE_ERROR", 1, "STATUS_CODE_OK", None)
 
     result = [read(status={"code": code, "message": None}).failed for code in codes]
@@ -90,39 +90,39 @@ def test_unknown_fields_are_ignored() -> None:
         ({"attributes": {"a": 1}}, "expected `array | null`, got `object` - at `$.attributes`"),
     ],
 )
-def test_a_field_of_the_wrong_type_refuses_its_span_alone(fields: dict[str, Any], reason: str) -> None:
+def test_an_invalid_field_rejects_only_its_span(fields: dict[str, Any], reason: str) -> None:
     batch = decode_request(body(SPAN | fields, SPAN), JSON, NOW)
 
     assert len(batch.spans) == 1
     assert batch.rejected == [RejectedSpan(0, reason)]
 
 
-def test_a_span_that_is_no_object_is_refused_alone() -> None:
+def test_a_span_that_is_not_an_object_is_rejected_alone() -> None:
     batch = decode_request(body(None, 7, SPAN), JSON, NOW)
 
     assert len(batch.spans) == 1
     assert [one.index for one in batch.rejected] == [0, 1]
 
 
-def test_half_a_character_is_shown_as_a_replacement() -> None:
+def test_lone_surrogates_become_replacement_characters() -> None:
     request_body = body(SPAN).replace(b'"chat"', rb'"\ud83d \uDE00 \ud83d\ude00 \\ud83d \n"')
 
     assert decode_request(request_body, JSON, NOW).spans[0].name == "� � 😀 \\ud83d �"
 
 
-def test_a_body_of_half_characters_is_an_invalid_body() -> None:
+def test_a_body_with_too_many_lone_surrogates_is_rejected() -> None:
     with pytest.raises(InvalidBody, match="JSON is malformed"):
         decode_request(body(SPAN).replace(b'"chat"', b'"' + rb"\ud83d" * 1_000_001 + b'"'), JSON, NOW)
 
 
 @pytest.mark.parametrize("parent", ["b7ad", "not hex"])
-def test_a_parent_that_is_no_id_makes_a_root(parent: str) -> None:
+def test_an_invalid_parent_id_makes_a_root_span(parent: str) -> None:
     raw = read(parentSpanId=parent, links=[{"traceId": "?", "spanId": "b7ad6b7169203331"}])
 
     assert (raw.parent_id, raw.notes, raw.links, raw.dropped) == (None, ("parent",), (), {"links": 1})
 
 
-def test_a_value_that_is_nested_without_end_is_an_invalid_body() -> None:
+def test_a_body_with_a_value_nested_too_deeply_is_rejected() -> None:
     deep = b'{"arrayValue":{"values":[' * 50_000 + b"]}}" * 50_000
     nested = body(SPAN | {"attributes": [{"key": "a", "value": "HERE"}]}).replace(b'"HERE"', deep)
 
@@ -144,7 +144,7 @@ def test_a_value_that_is_nested_without_end_is_an_invalid_body() -> None:
         b'{"resourceSpans": [{"resource": {"attributes": [{"key": "a", "value": {"intValue": "x"}}]}}]}',
     ],
 )
-def test_what_is_no_request_is_an_invalid_body(request_body: bytes) -> None:
+def test_a_body_that_is_not_an_export_request_is_rejected(request_body: bytes) -> None:
     with pytest.raises(InvalidBody, match="not an ExportTraceServiceRequest"):
         decode_request(request_body, JSON, NOW)
 
@@ -152,16 +152,16 @@ def test_what_is_no_request_is_an_invalid_body(request_body: bytes) -> None:
 @pytest.mark.parametrize(
     "request_body", [b"{}", b'{"resourceSpans": null}', b'{"resourceSpans": [{"scopeSpans": [{}]}]}']
 )
-def test_a_request_without_spans_is_taken(request_body: bytes) -> None:
+def test_a_request_without_spans_is_accepted(request_body: bytes) -> None:
     assert decode_request(request_body, JSON, NOW).spans == []
 
 
-def test_a_large_body_of_empty_objects_is_refused() -> None:
+def test_a_large_body_of_empty_objects_is_rejected() -> None:
     with pytest.raises(TooLarge, match="empty objects"):
         decode_request(b'{"resourceSpans":[' + b"{}," * 1_500_000 + b"{}]}", JSON, NOW)
 
 
-def test_a_span_of_too_many_objects_is_refused_alone() -> None:
+def test_a_span_with_too_many_values_is_rejected_alone() -> None:
     padded = {"stringValue": "x" * 60}
     wide_attributes = [{"key": "a", "value": {"arrayValue": {"values": [padded] * 70 + [{}] * 600_000}}}]
     filler = SPAN | {"attributes": [{"key": "a", "value": {"stringValue": "y" * 8_000_000}}]}
@@ -171,7 +171,7 @@ def test_a_span_of_too_many_objects_is_refused_alone() -> None:
     assert (len(batch.spans), batch.rejected) == (1, [RejectedSpan(0, "it has more than 500000 values")])
 
 
-def test_what_an_export_brings_along_is_bounded() -> None:
+def test_notes_of_an_export_are_limited_and_a_negative_byte_count_is_ignored() -> None:
     raw = read(palaver={"notes": ["a\x00" * 2_000, *map(str, range(200))], "bytes": -5})
 
     assert (raw.notes[0], len(raw.notes), raw.dropped) == ("a�" * 512, 100, {})

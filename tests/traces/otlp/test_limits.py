@@ -24,7 +24,7 @@ def one(batch: SpanBatch) -> RawSpan:
     return batch.spans[0]
 
 
-def test_odd_names_are_inert_text(decoded: Decoded) -> None:
+def test_hostile_attribute_names_are_decoded_as_plain_text(decoded: Decoded) -> None:
     names = [
         "__proto__",
         "constructor",
@@ -41,13 +41,13 @@ def test_odd_names_are_inert_text(decoded: Decoded) -> None:
     assert one(decoded(request(span(dict.fromkeys(names, "x"))))).attributes == dict.fromkeys(names, "x")
 
 
-def test_a_long_name_is_left_out(decoded: Decoded) -> None:
+def test_an_attribute_with_a_long_name_is_dropped(decoded: Decoded) -> None:
     raw = one(decoded(request(span({"n" * 512: 1, "n" * 513: 2, "m": {"n" * 513: 3, "o": 4}}))))
 
     assert (raw.attributes, raw.dropped) == ({"n" * 512: 1, "m": {"o": 4}}, {"attributes": 2})
 
 
-def test_control_characters_are_shown(decoded: Decoded) -> None:
+def test_control_characters_become_replacement_characters(decoded: Decoded) -> None:
     long_values = {
         "a\x00\nb": "c\x00\x1b[31m\td\r\ne\x85",
         "long": "x\x07" * 100,
@@ -66,7 +66,7 @@ def test_control_characters_are_shown(decoded: Decoded) -> None:
     assert (raw.name, raw.status_message) == ("n��", "m�")
 
 
-def test_of_one_name_the_last_wins(decoded: Decoded) -> None:
+def test_the_last_of_duplicate_attributes_is_used(decoded: Decoded) -> None:
     duplicates = [KeyValue(key="a", value=AnyValue(int_value=number)) for number in range(3)]
 
     raw = one(decoded(request(span(attributes=duplicates))))
@@ -74,7 +74,7 @@ def test_of_one_name_the_last_wins(decoded: Decoded) -> None:
     assert (raw.attributes, raw.dropped) == ({"a": 2}, {})
 
 
-def test_there_are_so_many_attributes_events_and_links(decoded: Decoded) -> None:
+def test_attributes_events_and_links_above_their_limits_are_dropped(decoded: Decoded) -> None:
     wide = span(
         {f"a{number}": number for number in range(2_100)},
         events=[Span.Event(name="e", attributes=pairs({f"b{number}": 1 for number in range(130)}))] * 1_003,
@@ -90,7 +90,7 @@ def test_there_are_so_many_attributes_events_and_links(decoded: Decoded) -> None
     assert raw.dropped == {"attributes": 100 + 2 * 1_000, "events": 4, "links": 2}
 
 
-def test_a_long_text_is_cut_between_two_characters(decoded: Decoded) -> None:
+def test_a_long_text_is_truncated_at_a_character_boundary(decoded: Decoded) -> None:
     text = "€" * (MAX_TEXT_BYTES // 3 + 1)
 
     raw = one(
@@ -104,7 +104,7 @@ def test_a_long_text_is_cut_between_two_characters(decoded: Decoded) -> None:
     assert raw.dropped == {"bytes": 9}
 
 
-def test_names_that_stand_in_rows_are_cut_like_attributes(decoded: Decoded) -> None:
+def test_names_of_spans_events_and_scopes_are_truncated(decoded: Decoded) -> None:
     raw = one(decoded(request(span(name="é" * 600, events=[Span.Event(name="x" * 513)]), scope="s" * 600)))
 
     assert (raw.name, raw.events[0].name, raw.scope) == ("é" * 512, "x" * 512, "s" * 512)
@@ -113,7 +113,7 @@ def test_names_that_stand_in_rows_are_cut_like_attributes(decoded: Decoded) -> N
 
 
 @pytest.mark.parametrize("text", ["x", "é", "€", "😀", "\x00"])
-def test_a_text_of_many_megabytes_is_cut_the_same_way(decoded: Decoded, text: str) -> None:
+def test_a_text_of_many_megabytes_is_truncated_at_a_character_boundary(decoded: Decoded, text: str) -> None:
     size = len(text.encode())
     long = text * (10 * MIB // size)
     wide = span({"small": 1, "long": long}, events=[Span.Event(name="e", attributes=pairs({"in": {"event": [long]}}))])
@@ -129,7 +129,7 @@ def test_a_text_of_many_megabytes_is_cut_the_same_way(decoded: Decoded, text: st
     assert raw.dropped == {"bytes": 2 * lost}
 
 
-def test_a_span_that_is_too_large_even_after_cutting_is_refused_alone(decoded: Decoded) -> None:
+def test_a_span_that_is_too_large_even_after_truncation_is_rejected_alone(decoded: Decoded) -> None:
     large = span({f"a{number}": "x" * MIB for number in range(9)})
 
     batch = decoded(request(large, span()))
@@ -140,7 +140,7 @@ def test_a_span_that_is_too_large_even_after_cutting_is_refused_alone(decoded: D
     ]
 
 
-def test_values_are_so_deep(decoded: Decoded) -> None:
+def test_values_nested_too_deeply_are_truncated(decoded: Decoded) -> None:
     def nested(depth: int, inner: Any) -> Any:
         for level in range(depth):
             inner = [inner] if level % 2 else {"k": inner}
@@ -161,7 +161,7 @@ def _without_bottom(value: Any, depth: int = 0) -> Any:
     return {"k": _without_bottom(value["k"], depth + 1)}
 
 
-def test_a_value_that_the_library_does_not_read_refuses_its_span_alone() -> None:
+def test_a_value_that_protobuf_cannot_decode_rejects_only_its_span() -> None:
     deep = b""
     for _ in range(200):
         deep = field(5, field(1, deep))
@@ -172,7 +172,7 @@ def test_a_value_that_the_library_does_not_read_refuses_its_span_alone() -> None
     assert (len(batch.spans), batch.rejected) == (1, [RejectedSpan(1, "it cannot be decoded")])
 
 
-def test_a_long_value_that_is_nested_without_end_refuses_its_span_alone() -> None:
+def test_a_long_value_nested_too_deeply_rejects_only_its_span() -> None:
     deep = b"x" * (2 * MIB)
     for _ in range(200):
         deep = field(5, field(1, deep))
@@ -184,7 +184,7 @@ def test_a_long_value_that_is_nested_without_end_refuses_its_span_alone() -> Non
 
 
 @pytest.mark.parametrize("form", ["protobuf", "json"])
-def test_a_hundred_thousand_attributes_are_no_burden(form: str) -> None:
+def test_decoding_time_is_linear_in_the_number_of_attributes(form: str) -> None:
     media = PROTOBUF if form == "protobuf" else "application/json"
 
     def body(count: int) -> bytes:
@@ -200,7 +200,7 @@ def test_a_hundred_thousand_attributes_are_no_burden(form: str) -> None:
     ]
 
 
-def test_a_large_span_loses_what_a_small_one_does() -> None:
+def test_a_large_span_is_truncated_like_a_small_one() -> None:
     """Large spans are thinned before decoding: the result must not depend on that."""
     duplicates = [
         *pairs({f"a{number}": number for number in range(2_100)}),
@@ -216,7 +216,7 @@ def test_a_large_span_loses_what_a_small_one_does() -> None:
     assert second.dropped == {"attributes": 102, "bytes": MIB}
 
 
-def test_long_resources_scopes_and_trace_states_are_cut() -> None:
+def test_long_names_resources_and_scopes_are_truncated() -> None:
     text = "x" * (3 * MIB)
     body = request(span(trace_state=text, name=text), resource={"service.name": text, text: 1}, scope=text)
 
@@ -226,7 +226,7 @@ def test_long_resources_scopes_and_trace_states_are_cut() -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_what_no_span_is_in_may_not_be_too_large_either(number: int) -> None:
+def test_a_request_with_an_oversized_resource_or_scope_is_rejected(number: int) -> None:
     large = {f"a{index}": "x" * MIB for index in range(9)} if number == 1 else {}
     body = request(span(), resource=large)
     if number == 2:
@@ -236,19 +236,19 @@ def test_what_no_span_is_in_may_not_be_too_large_either(number: int) -> None:
         decode_request(body, PROTOBUF, NOW)
 
 
-def test_an_unknown_field_of_many_megabytes_is_too_large() -> None:
+def test_a_span_with_an_unknown_field_of_many_megabytes_is_rejected() -> None:
     batch = decode_request(field(1, field(2, field(2, field(99, b"x" * (9 * MIB))))), PROTOBUF, NOW)
 
     assert [reject.reason[-17:] for reject in batch.rejected] == ["more than 8388608"]
 
 
 @pytest.mark.parametrize("body", [b"\x0a\x00" * 500_001, b"\x10\x00" * 500_001])
-def test_a_request_of_fields_without_end_is_refused(body: bytes) -> None:
+def test_a_request_with_too_many_fields_is_rejected(body: bytes) -> None:
     with pytest.raises(TooLarge, match="too many fields"):
         decode_request(body, PROTOBUF, NOW)
 
 
-def test_a_request_of_values_without_end_is_refused() -> None:
+def test_a_request_with_too_many_values_is_rejected() -> None:
     def body(values: int, spans: int) -> bytes:
         hostile = field(1, TRACE_ID) + field(2, SPAN_ID) + b"\x4a\x00" * values
         return field(1, field(2, field(2, hostile) * spans))
@@ -258,6 +258,6 @@ def test_a_request_of_values_without_end_is_refused() -> None:
         decode_request(body(500_000, 5), PROTOBUF, NOW)
 
 
-def test_names_are_not_remembered_without_end() -> None:
+def test_ten_thousand_attribute_names_are_returned_unchanged() -> None:
     for number in range(10_000):
         assert attribute_name(f"name {number}") == f"name {number}"

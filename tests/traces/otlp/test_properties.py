@@ -38,7 +38,7 @@ BODY = request(
 
 
 def attempted(body: bytes, media_type: str) -> SpanBatch:
-    """Only our errors may be raised, and the spans can be encoded."""
+    """Decode a body: only Palaver's errors may be raised, and the spans can be encoded."""
     batch = SpanBatch([], [])
     with contextlib.suppress(RequestError):
         batch = decode_request(body, media_type, NOW)
@@ -48,7 +48,7 @@ def attempted(body: bytes, media_type: str) -> SpanBatch:
     return batch
 
 
-def test_a_request_that_ends_anywhere_is_decoded_or_refused() -> None:
+def test_a_truncated_request_is_decoded_or_rejected() -> None:
     for end in range(len(BODY)):
         attempted(BODY[:end], PROTOBUF)
     text = as_json(BODY)
@@ -57,14 +57,14 @@ def test_a_request_that_ends_anywhere_is_decoded_or_refused() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_decoded_or_refused(body: bytes) -> None:
+def test_any_bytes_are_decoded_or_rejected(body: bytes) -> None:
     attempted(body, PROTOBUF)
     attempted(body, JSON)
 
 
 @given(st.lists(st.tuples(st.integers(0, len(BODY) - 1), st.integers(0, 255)), min_size=1, max_size=6))
 @settings(max_examples=300)
-def test_any_damage_is_decoded_or_refused(changes: list[tuple[int, int]]) -> None:
+def test_a_damaged_request_is_decoded_or_rejected(changes: list[tuple[int, int]]) -> None:
     damaged = bytearray(BODY)
     for offset, byte in changes:
         damaged[offset] = byte
@@ -75,20 +75,20 @@ def test_any_damage_is_decoded_or_refused(changes: list[tuple[int, int]]) -> Non
 @given(st.recursive(VALUES, lambda inner: st.dictionaries(st.sampled_from(
     ["resourceSpans", "scopeSpans", "spans", "attributes", "value", "key", "name", "traceId", "events", "palaver"]
 ), inner | st.lists(inner, max_size=3)), max_leaves=20))  # fmt: skip
-def test_any_json_is_decoded_or_refused(value: Any) -> None:
+def test_any_json_is_decoded_or_rejected(value: Any) -> None:
     attempted(msgspec.json.encode(value), JSON)
     attempted(msgspec.json.encode({"resourceSpans": [{"scopeSpans": [{"spans": [value]}]}]}), JSON)
 
 
 @given(st.dictionaries(TEXTS, VALUES, max_size=5), TEXTS)
-def test_both_forms_say_the_same(attributes: dict[str, Any], name: str) -> None:
+def test_json_and_protobuf_decode_to_the_same_spans(attributes: dict[str, Any], name: str) -> None:
     body = request(span(attributes, name=name))
 
     assert decode_request(as_json(body), JSON, NOW) == decode_request(body, PROTOBUF, NOW)
 
 
 def as_span(raw: RawSpan) -> Span:
-    """The record of a span that no convention knows."""
+    """Return the record of a span without attributes of a known convention."""
     return Span(
         trace_id=raw.trace_id,
         span_id=raw.span_id,
@@ -112,7 +112,7 @@ def as_span(raw: RawSpan) -> Span:
 
 
 def _ends(raw: RawSpan) -> int:
-    """At least when it ends, in nanoseconds."""
+    """Return an upper bound of its end, in nanoseconds."""
     return int((raw.start.timestamp() + raw.duration_ms / 1e3 + 1) * 1e9)
 
 
@@ -147,26 +147,26 @@ RAWS = st.builds(
 
 @given(st.lists(RAWS, max_size=4))
 @settings(max_examples=200)
-def test_what_is_exported_comes_back_equal(raws: list[RawSpan]) -> None:
+def test_exported_json_lines_decode_to_equal_spans(raws: list[RawSpan]) -> None:
     records = [as_span(raw) for raw in raws]
 
-    back = [as_span(raw) for line in encode_lines(records) for raw in decode_request(line, JSON, NOW).spans]
+    imported = [as_span(raw) for line in encode_lines(records) for raw in decode_request(line, JSON, NOW).spans]
 
     # The importer may note a wrong clock itself.
-    assert [_without_clock(record) for record in back] == [_without_clock(record) for record in records]
+    assert [_without_clock(record) for record in imported] == [_without_clock(record) for record in records]
 
 
 @given(st.lists(RAWS, max_size=4))
 @settings(max_examples=100)
-def test_what_is_sent_on_as_protobuf_comes_back_equal_but_for_what_it_has_no_field_for(raws: list[RawSpan]) -> None:
+def test_exported_protobuf_decodes_to_equal_spans_except_for_unsupported_fields(raws: list[RawSpan]) -> None:
     records = [msgspec.structs.replace(as_span(raw), notes=(), redactions=()) for raw in raws]
     records = [msgspec.structs.replace(one, dropped=_without_bytes(one.dropped)) for one in records]
 
     requests = list(encode_requests(records, "protobuf"))
 
-    back = [as_span(raw) for request in requests for raw in decode_request(request.body, PROTOBUF, NOW).spans]
+    imported = [as_span(raw) for request in requests for raw in decode_request(request.body, PROTOBUF, NOW).spans]
     assert sum(request.spans for request in requests) == len(records)
-    assert [_without_clock(record) for record in back] == records
+    assert [_without_clock(record) for record in imported] == records
 
 
 def _without_bytes(dropped: dict[str, int]) -> dict[str, int]:
@@ -177,9 +177,11 @@ def _without_clock(record: Span) -> Span:
     return msgspec.structs.replace(record, notes=tuple(note for note in record.notes if note != "clock"))
 
 
-def test_repairs_come_back_as_they_were_noted() -> None:
-    long, nowhere = {"long": "x" * 1_100_000}, {"name": "", "parent_span_id": SPAN_ID, "end_time_unix_nano": 1}
-    records = [as_span(raw) for raw in decode_request(request(span(long, **nowhere), span()), PROTOBUF, NOW).spans]
+def test_notes_about_repairs_survive_an_export() -> None:
+    long, invalid_fields = {"long": "x" * 1_100_000}, {"name": "", "parent_span_id": SPAN_ID, "end_time_unix_nano": 1}
+    records = [
+        as_span(raw) for raw in decode_request(request(span(long, **invalid_fields), span()), PROTOBUF, NOW).spans
+    ]
 
     lines = list(encode_lines(records))
 
@@ -188,7 +190,7 @@ def test_repairs_come_back_as_they_were_noted() -> None:
     assert len(lines) == 2
 
 
-def test_an_export_is_lines_of_so_many_spans() -> None:
+def test_an_export_has_at_most_100_spans_per_line() -> None:
     [raw] = decode_request(request(span({"a": 2**63 - 1})), PROTOBUF, NOW).spans
     records = [as_span(raw)] * 250 + [msgspec.structs.replace(as_span(raw), service="other", start=NOW - timedelta(1))]
 
@@ -199,7 +201,7 @@ def test_an_export_is_lines_of_so_many_spans() -> None:
     assert list(encode_lines([])) == []
 
 
-def test_numbers_that_otlp_cannot_hold_are_rounded() -> None:
+def test_integers_beyond_64_bits_are_exported_as_floats() -> None:
     [raw] = decode_request(request(span()), PROTOBUF, NOW).spans
     record = msgspec.structs.replace(as_span(raw), attributes={"big": 2**70, "tuple": (1,)})
 

@@ -20,7 +20,7 @@ Decoded = Callable[..., SpanBatch]
 
 
 def as_json(body: bytes) -> bytes:
-    """The same request in the other form, written by protobuf itself but for the ids, which OTLP has in hexadecimal."""
+    """Return the request as JSON, encoded by protobuf except for the ids, which OTLP writes in hexadecimal."""
     message = ExportTraceServiceRequest.FromString(body)
     document = MessageToDict(message)
     for group, source in zip(document.get("resourceSpans", ()), message.resource_spans, strict=True):
@@ -43,7 +43,7 @@ def decoded(request: pytest.FixtureRequest) -> Decoded:
     return decoded
 
 
-def test_a_span_is_read_whole(decoded: Decoded) -> None:
+def test_all_fields_of_a_span_are_decoded(decoded: Decoded) -> None:
     source = span(
         {
             "gen_ai.request.model": "gpt-4o",
@@ -113,11 +113,11 @@ def test_spans_keep_their_order_across_resources_and_scopes(decoded: Decoded) ->
 
 
 @pytest.mark.parametrize("body", [b"", request()])
-def test_a_request_may_be_empty(decoded: Decoded, body: bytes) -> None:
+def test_an_empty_request_is_accepted(decoded: Decoded, body: bytes) -> None:
     assert decoded(body) == SpanBatch(spans=[], rejected=[])
 
 
-def test_a_span_without_proper_ids_is_refused_alone(decoded: Decoded) -> None:
+def test_a_span_with_invalid_ids_is_rejected_alone(decoded: Decoded) -> None:
     good = span()
     bad = [
         span(trace_id=b"1"),
@@ -139,7 +139,7 @@ def test_a_span_without_proper_ids_is_refused_alone(decoded: Decoded) -> None:
     ]
 
 
-def test_an_end_before_the_start_is_a_duration_of_nothing(decoded: Decoded) -> None:
+def test_an_end_before_the_start_gives_a_zero_duration_and_a_note(decoded: Decoded) -> None:
     [raw] = decoded(request(span(end_time_unix_nano=START - 1))).spans
 
     assert (raw.duration_ms, raw.notes) == (0.0, ("clock",))
@@ -156,14 +156,14 @@ def test_an_end_before_the_start_is_a_duration_of_nothing(decoded: Decoded) -> N
         (2**64 - 1, ("clock",)),
     ],
 )
-def test_a_clock_that_cannot_be_right_is_kept_and_noted(decoded: Decoded, start: int, notes: tuple[str, ...]) -> None:
+def test_an_implausible_start_time_is_accepted_and_noted(decoded: Decoded, start: int, notes: tuple[str, ...]) -> None:
     [raw] = decoded(request(span(start_time_unix_nano=start, end_time_unix_nano=start))).spans
 
     assert raw.start == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=start // 1_000)
     assert raw.notes == notes
 
 
-def test_a_span_without_a_name_gets_one(decoded: Decoded) -> None:
+def test_a_span_without_a_name_is_called_unnamed(decoded: Decoded) -> None:
     [raw] = decoded(request(span(name=""))).spans
 
     assert (raw.name, raw.notes) == ("unnamed", ("unnamed",))
@@ -172,42 +172,42 @@ def test_a_span_without_a_name_gets_one(decoded: Decoded) -> None:
 @pytest.mark.parametrize(
     ("parent", "notes"), [(SPAN_ID, ("cycle",)), (b"1234", ("parent",)), (bytes(8), ()), (b"", ())]
 )
-def test_a_span_whose_parent_is_none_is_a_root(decoded: Decoded, parent: bytes, notes: tuple[str, ...]) -> None:
+def test_a_span_with_an_invalid_parent_is_a_root(decoded: Decoded, parent: bytes, notes: tuple[str, ...]) -> None:
     [raw] = decoded(request(span(parent_span_id=parent))).spans
 
     assert (raw.parent_id, raw.notes) == (None, notes)
 
 
-def test_notices_of_spans_that_have_begun_are_counted(decoded: Decoded) -> None:
+def test_pending_spans_are_counted(decoded: Decoded) -> None:
     batch = decoded(request(span({"logfire.span_type": "pending_span"}), span({"logfire.span_type": "span"})))
 
     assert (len(batch.spans), batch.rejected, batch.pending) == (1, [], 1)
 
 
-def test_numbers_that_json_lacks_are_text(decoded: Decoded) -> None:
+def test_nan_and_infinity_become_text(decoded: Decoded) -> None:
     [raw] = decoded(request(span({"a": float("nan"), "b": float("inf"), "c": [float("-inf")]}))).spans
 
     assert raw.attributes == {"a": "NaN", "b": "Infinity", "c": ["-Infinity"]}
 
 
-def test_a_link_that_names_no_span_is_left_out(decoded: Decoded) -> None:
+def test_a_link_with_an_invalid_id_is_dropped(decoded: Decoded) -> None:
     [raw] = decoded(request(span(links=[Span.Link(trace_id=b"1", span_id=SPAN_ID)], dropped_links_count=1))).spans
 
     assert (raw.links, raw.dropped) == ((), {"links": 2})
 
 
-def test_a_request_may_have_so_many_spans(decoded: Decoded) -> None:
+def test_a_request_with_too_many_spans_is_rejected(decoded: Decoded) -> None:
     assert len(decoded(request(span(), span()), limits=RequestLimits(max_spans=2)).spans) == 2
     with pytest.raises(TooLarge, match="more than 1 spans"):
         decoded(request(span(), span()), limits=RequestLimits(max_spans=1))
 
 
-def test_no_other_form_is_read() -> None:
+def test_other_media_types_are_rejected() -> None:
     with pytest.raises(UnsupportedMediaType):
         decode_request(b"", "text/plain", NOW)
 
 
-def test_a_text_that_is_not_utf_8_refuses_its_span_alone() -> None:
+def test_text_that_is_not_utf_8_rejects_only_its_span() -> None:
     body = request(span({"a": "quiet"}), span(name="other")).replace(b"quiet", b"\xff\xfe\xfd\xfc\xfb")
 
     batch = decode_request(body, PROTOBUF, NOW)
@@ -219,6 +219,6 @@ def test_a_text_that_is_not_utf_8_refuses_its_span_alone() -> None:
 @pytest.mark.parametrize(
     "body", [b"\x0a\x05", b"\x0b", b"\xff" * 11, b"\x02\x00", b"\x0a", b"\x09\x00", b"\x0d\x00", b"[]"]
 )
-def test_what_is_no_protobuf_is_an_invalid_body(body: bytes) -> None:
+def test_a_body_that_is_not_protobuf_is_rejected(body: bytes) -> None:
     with pytest.raises(InvalidBody, match="not an ExportTraceServiceRequest"):
         decode_request(body, PROTOBUF, NOW)

@@ -63,7 +63,7 @@ def stored(body: bytes, media_type: str) -> list[Span]:
 @pytest.mark.parametrize(
     "resource", [{}, {"service.name": "shop", "session.id": "s-res", "user.id": "bob@example.com"}]
 )
-def test_an_export_that_is_sent_in_again_gives_the_same_records(name: str, resource: dict[str, Any]) -> None:
+def test_an_export_that_is_imported_again_gives_the_same_records(name: str, resource: dict[str, Any]) -> None:
     failed = Status(code=Status.STATUS_CODE_ERROR, message="to ann@example.com")
     raised = Sent.Event(
         name="exception", time_unix_nano=START, attributes=pairs({"exception.message": "ann@example.com"})
@@ -72,7 +72,9 @@ def test_an_export_that_is_sent_in_again_gives_the_same_records(name: str, resou
         request(span(SPANS[name]), span(SPANS[name], status=failed, events=[raised]), resource=resource), PROTOBUF
     )
 
-    back = [record for line in encode_lines(records) for record in stored(line, JSON)]
+    imported = [record for line in encode_lines(records) for record in stored(line, JSON)]
 
-    assert back == records
-    assert [removed_text for removed_text in REMOVED if removed_text in str(records) or removed_text in str(back)] == []
+    assert imported == records
+    assert [
+        removed_text for removed_text in REMOVED if removed_text in str(records) or removed_text in str(imported)
+    ] == []

@@ -1,4 +1,4 @@
-"""Requests of OpenTelemetry's own SDK and exporter, gzipped."""
+"""Spans of OpenTelemetry's own SDK, encoded as an OTLP request and gzipped."""
 
 import gzip
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ def export_request(spans: tuple[ReadableSpan, ...]) -> bytes:
     ).SerializeToString()
 
 
-def test_spans_of_the_sdk_are_read_as_they_were_made() -> None:
+def test_spans_of_the_opentelemetry_sdk_are_decoded() -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource({"service.name": "shop"}))
     provider.add_span_processor(SimpleSpanProcessor(exporter))

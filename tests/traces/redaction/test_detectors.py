@@ -44,7 +44,9 @@ def redact_with(name: str, text: str) -> tuple[str, int]:
         ("secrets", "postgresql://ann:***@host, eyJabcdefghijk", None),
     ],
 )
-def test_what_is_found(name: str, text: str, expected: tuple[str, int] | None) -> None:
+def test_a_detector_redacts_its_matches_and_leaves_other_text(
+    name: str, text: str, expected: tuple[str, int] | None
+) -> None:
     assert redact_with(name, text) == (expected or (text, 0))
 
 
@@ -56,13 +58,13 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("name", sorted(DETECTORS))
-def test_a_hostile_text_costs_no_more_than_its_size(name: str) -> None:
+def test_detection_time_is_linear_for_hostile_texts(name: str) -> None:
     for piece in HOSTILE:
         assert_linear(partial(redact_with, name), lambda size, piece=piece: piece * (size // len(piece)), 128 * 1024)
 
 
 @given(st.text(st.sampled_from("a1@.: +-(0/DE4b\n_é")), st.sampled_from(sorted(DETECTORS)))
-def test_any_text_is_looked_through(text: str, name: str) -> None:
+def test_the_match_count_agrees_with_the_redacted_text(text: str, name: str) -> None:
     clean, count = redact_with(name, text)
 
     assert (count == 0) == (clean == text)

@@ -25,7 +25,7 @@ def record(**fields: Any) -> Span:
     return Span(trace_id="0" * 31 + "1", span_id="0" * 15 + "2", start=START, **fields)
 
 
-def test_a_record_with_nothing_to_remove_is_itself() -> None:
+def test_a_record_with_nothing_to_redact_is_returned_unchanged() -> None:
     span = record(name="chat", inputs={"a": ["b"]}, attributes={"http.route": "/x", "url": "https://example.com/"})
 
     assert redact_span(span, [], KEY) is span
@@ -102,7 +102,7 @@ def test_values_of_sensitive_names_are_removed_without_a_rule() -> None:
     )
 
 
-def test_a_path_removes_a_value_and_what_it_was_read_from() -> None:
+def test_a_path_removes_a_value_and_its_copies_in_the_attributes() -> None:
     original = '{"patient": {"name": "Ann Lee", "age": 42}, "note": "Ann Lee, 42"}'
     span = record(
         inputs={"patient": {"name": "Ann Lee", "age": 42}, "note": "Ann Lee, 42"},
@@ -175,7 +175,7 @@ def test_a_path_removes_a_value_and_what_it_was_read_from() -> None:
         ("name", "mask", "name", MASK),
     ],
 )
-def test_a_path_may_name_anything_that_was_said(path: str, action: str, field: str, expected: Any) -> None:
+def test_a_path_can_name_any_content_field(path: str, action: str, field: str, expected: Any) -> None:
     span = record(
         name="the name",
         messages_in=(Message.user("hi there"), Message.assistant(ToolCall("c", "t", "{}"))),
@@ -199,20 +199,24 @@ def test_a_path_may_name_anything_that_was_said(path: str, action: str, field: s
             assert getattr(after, other) == getattr(span, other), other
 
 
-def test_a_hash_is_the_same_for_the_same_and_another_with_another_key() -> None:
+def test_a_hash_is_equal_for_equal_values_and_differs_with_the_key() -> None:
     rules = parse_rules([{"path": "user", "action": "hash"}, {"detector": "email", "action": "hash"}])
     span = record(
         user="u-1", inputs=[MAIL, f"to {MAIL}", "u-1 and others"], outputs={"n": 1}, attributes={"user.id": "u-1"}
     )
 
-    one, second, other = redact_span(span, rules, KEY), redact_span(span, rules, KEY), redact_span(span, rules, KEY * 9)
+    first, second, other_key = (
+        redact_span(span, rules, KEY),
+        redact_span(span, rules, KEY),
+        redact_span(span, rules, KEY * 9),
+    )
 
-    assert one == second
-    assert one.inputs[1] == f"to {one.inputs[0]}"
-    assert one.attributes == {"user.id": one.user}
-    assert len({one.user, other.user, one.inputs[0], other.inputs[0], "u-1", MAIL}) == 6
-    assert one.user is not None
-    assert (one.user[0], one.user[-1], len(one.user)) == ("‹", "›", 18)
+    assert first == second
+    assert first.inputs[1] == f"to {first.inputs[0]}"
+    assert first.attributes == {"user.id": first.user}
+    assert len({first.user, other_key.user, first.inputs[0], other_key.inputs[0], "u-1", MAIL}) == 6
+    assert first.user is not None
+    assert (first.user[0], first.user[-1], len(first.user)) == ("‹", "›", 18)
 
 
 def test_a_hash_needs_a_key() -> None:
@@ -220,7 +224,7 @@ def test_a_hash_needs_a_key() -> None:
         Redactor(parse_rules([{"path": "user", "action": "hash"}]), b"")
 
 
-def test_detectors_look_into_json_texts_and_large_numbers() -> None:
+def test_detectors_search_json_texts_and_large_numbers() -> None:
     rules = parse_rules([{"detector": ["card", "email"]}])
     span = record(
         inputs={"card": 4111111111111111, "at": 1794727200123456789},
@@ -233,7 +237,7 @@ def test_detectors_look_into_json_texts_and_large_numbers() -> None:
     assert after.attributes == {"json": '{"card":"‹redacted›","to":"a\\n‹redacted›"}', "list": '["‹redacted›"'}
 
 
-def test_names_that_are_masked_stay_apart() -> None:
+def test_masked_keys_stay_distinct() -> None:
     span = record(inputs={MAIL: 1, "bob@example.com": 2}, notes=(f"cut:{MAIL}",))
 
     after = redact_span(span, parse_rules([{"detector": "email"}]), KEY)
@@ -242,7 +246,7 @@ def test_names_that_are_masked_stay_apart() -> None:
     assert after.notes == (f"cut:{MASK}",)
 
 
-def test_many_names_that_are_masked_cost_no_more_than_their_size() -> None:
+def test_many_masked_keys_are_counted_in_one_redaction() -> None:
     span = record(inputs={f"a{number}@example.com": 1 for number in range(20_000)})
 
     after = redact_span(span, parse_rules([{"detector": "email"}]), KEY)
@@ -251,7 +255,7 @@ def test_many_names_that_are_masked_cost_no_more_than_their_size() -> None:
     assert after.redactions == (Redaction("inputs", "email", 20_000),)
 
 
-def test_many_values_that_are_removed_cost_no_more_than_a_moment() -> None:
+def test_removing_many_values_takes_bounded_time() -> None:
     span = record(
         inputs=[f"value {number}" for number in range(20_000)], attributes={"a": "value 7 " * 10_000, "b": "value 7"}
     )
@@ -264,7 +268,7 @@ def test_many_values_that_are_removed_cost_no_more_than_a_moment() -> None:
     assert Redaction("attributes.a", "size") in after.redactions
 
 
-def test_texts_in_texts_without_end_are_masked() -> None:
+def test_secrets_in_deeply_nested_json_texts_are_masked() -> None:
     text = SECRET
     for _ in range(14):
         text = json.encode([text]).decode()
@@ -277,7 +281,7 @@ def test_texts_in_texts_without_end_are_masked() -> None:
     assert after.name in {"kept", ""}
 
 
-def test_words_of_ours_are_only_where_we_put_them() -> None:
+def test_content_under_keys_named_like_record_fields_is_redacted() -> None:
     """Keys like `type` or `role` are content in a tool's output."""
     hidden = {"type": SECRET, "kind": SECRET, "role": SECRET, "at": SECRET, "call_id": SECRET}
     message = Message("tool", (ToolResult("c", {"x": hidden, **hidden}),), metadata={"m": hidden, **hidden})
@@ -290,7 +294,7 @@ def test_words_of_ours_are_only_where_we_put_them() -> None:
     assert after.messages_in[0].role == "tool"
 
 
-def test_a_removed_value_is_no_name_either() -> None:
+def test_a_removed_value_is_masked_in_keys_too() -> None:
     span = record(user="u-1", attributes={"u-1": 1, "map": {"u-1": ["u-1"]}})
 
     after = redact_span(span, parse_rules([{"path": "user"}]), KEY)
@@ -300,7 +304,7 @@ def test_a_removed_value_is_no_name_either() -> None:
 
 
 @pytest.mark.parametrize("content", ["name", "text", "parts", "attributes", "role", "type", "user"])
-def test_a_removed_value_that_is_a_word_of_ours_breaks_nothing(content: str) -> None:
+def test_a_removed_value_that_equals_a_field_name_leaves_the_structure_intact(content: str) -> None:
     span = record(
         messages_in=(Message.user(content),),
         events=(SpanEvent("e", START, {content: content}),),
@@ -314,13 +318,13 @@ def test_a_removed_value_that_is_a_word_of_ours_breaks_nothing(content: str) -> 
     assert after.attributes == {"a": MASK}
 
 
-def test_a_detector_may_drop_what_it_finds() -> None:
+def test_a_detector_can_drop_its_matches() -> None:
     after = redact_span(record(name=f"to {MAIL}!"), parse_rules([{"detector": "email", "action": "drop"}]), KEY)
 
     assert (after.name, after.redactions) == ("to !", (Redaction("name", "email"),))
 
 
-def test_the_first_rule_of_a_detector_counts() -> None:
+def test_the_first_rule_for_a_detector_applies() -> None:
     rules = parse_rules([{"detector": ["email"]}, {"detector": ["email", "secrets"], "action": "drop"}])
 
     assert redact_span(record(name=f"{MAIL} {SECRET}"), rules, KEY).name == f"{MASK} ***"
@@ -338,7 +342,7 @@ def test_rules_of_another_scope_do_not_apply() -> None:
     assert Redactor(parse_rules([{"path": "inputs", "action": "drop"}]), KEY).redact_value(7)[0] is None
 
 
-def test_what_was_removed_is_told_briefly() -> None:
+def test_the_list_of_redactions_is_limited() -> None:
     span = record(attributes={f"name {number}": MAIL for number in range(300)} | {"n" * 2_000: MAIL})
 
     removed = redact_span(span, parse_rules([{"detector": "email"}]), KEY).redactions
@@ -349,7 +353,7 @@ def test_what_was_removed_is_told_briefly() -> None:
     assert MAIL not in str(removed)
 
 
-def test_a_text_that_takes_too_long_is_masked_whole() -> None:
+def test_a_text_is_masked_completely_if_a_detector_times_out() -> None:
     ticks = iter(range(10**9))
     slow = detectors.TextRedactor(parse_rules([{"detector": "email"}]), KEY, clock=lambda: float(next(ticks)))
 
@@ -359,19 +363,19 @@ def test_a_text_that_takes_too_long_is_masked_whole() -> None:
     assert slow.redact("x" * 5_000 + "@") == (MASK, [("secrets", 1)])
 
 
-def test_a_text_of_many_candidates_is_given_up_in_time() -> None:
+def test_a_text_with_too_many_candidates_is_masked_completely() -> None:
     slow = detectors.TextRedactor(parse_rules([{"detector": ["email", "phone"]}]), KEY)
 
     assert slow.redact("1 " * 500_000)[0] == MASK
 
 
-def test_a_detector_that_fails_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_detector_masks_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(detectors.DETECTORS, "email", lambda text, watch: 1 / 0)
 
     assert redact_span(record(name="any@thing"), parse_rules([{"detector": "email"}]), KEY).name == MASK
 
 
-def test_a_record_that_cannot_be_looked_through_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_whose_redaction_fails_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise RecursionError
 
@@ -382,8 +386,8 @@ def test_a_record_that_cannot_be_looked_through_is_emptied(monkeypatch: pytest.M
     )
 
 
-def test_what_fits_no_longer_is_removed() -> None:
-    """A field of ours that a rule about all fields takes away leaves no half of what it was in."""
+def test_a_link_that_loses_a_required_field_is_removed() -> None:
+    """If a rule for all fields removes a required field, the object that contains it is removed as a whole."""
     span = record(links=(Link("1" * 32, "2" * 16, {}),), events=(SpanEvent("e", START, {"at": "x"}),))
 
     after = redact_span(span, parse_rules([{"path": "*.attributes", "action": "drop"}]), KEY)
@@ -400,7 +404,7 @@ MARKED = st.sampled_from([SECRET, f'{{"a": "{SECRET}"}}', f"Bearer {SECRET}", f'
 
 
 @given(st.dictionaries(st.text() | MARKED, VALUES | MARKED | st.lists(MARKED)), VALUES | MARKED)
-def test_no_mark_is_left_wherever_it_stood(attributes: dict[str, Any], value: Any) -> None:
+def test_no_secret_or_email_address_remains_in_any_field(attributes: dict[str, Any], value: Any) -> None:
     span = record(
         attributes=attributes,
         inputs=value,
@@ -418,7 +422,7 @@ def test_no_mark_is_left_wherever_it_stood(attributes: dict[str, Any], value: An
 
 
 @given(st.dictionaries(st.text(), VALUES), st.text("xyz", min_size=8))
-def test_a_value_that_a_path_removes_is_nowhere_in_what_was_sent(attributes: dict[str, Any], name: str) -> None:
+def test_a_value_removed_by_a_path_remains_in_no_attribute(attributes: dict[str, Any], name: str) -> None:
     original = attributes | {"a": name, "b": f'{{"n": ["{name}"]}}', "c": f"for {name}.", "d": [{"e": name}]}
 
     after = redact_span(record(attributes=original, inputs={"name": name}), parse_rules([{"path": "inputs.name"}]), KEY)

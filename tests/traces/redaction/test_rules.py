@@ -12,7 +12,7 @@ from palaver.traces.redaction import Rule, parse_rules
 from palaver.traces.redaction.rules import compile_path
 
 
-def test_tables_become_rules() -> None:
+def test_toml_tables_are_parsed_to_rules() -> None:
     tables = tomllib.loads(
         """
         [[redact]]
@@ -48,11 +48,11 @@ def test_tables_become_rules() -> None:
         ({"path": "inputs", "scope": []}, "its scope is empty. Known: traces, runs, testsets."),
     ],
 )
-def test_a_rule_that_means_nothing_is_refused(table: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingsError) as refused:
+def test_an_invalid_rule_is_rejected(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError) as error:
         parse_rules([{"path": "outputs"}, table])
 
-    assert refused.value.message == f"[[redact]] 2: {message}"
+    assert error.value.message == f"[[redact]] 2: {message}"
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ def test_a_rule_that_means_nothing_is_refused(table: dict[str, Any], message: st
         ({"path": "input.name"}, "no record has a field 'input'. Known: name, status_message, messages_in,"),
     ],
 )
-def test_a_wrong_word_is_answered_with_the_right_ones(table: dict[str, Any], hint: str) -> None:
-    with pytest.raises(SettingsError) as refused:
+def test_an_unknown_value_or_field_is_rejected_with_a_hint(table: dict[str, Any], hint: str) -> None:
+    with pytest.raises(SettingsError) as error:
         parse_rules([table])
 
-    assert refused.value.message.startswith("[[redact]] 1: ")
-    assert hint in refused.value.message
+    assert error.value.message.startswith("[[redact]] 1: ")
+    assert hint in error.value.message
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_a_wrong_word_is_answered_with_the_right_ones(table: dict[str, Any], hin
         ("inputs.*.a.*.b", "inputs.x.b.a.b", False),
     ],
 )
-def test_a_star_is_one_name_or_more(pattern: str, path: str, expected: bool) -> None:
+def test_a_star_matches_one_or_more_names(pattern: str, path: str, expected: bool) -> None:
     assert compile_path(pattern)(path) is expected
 
 
 @given(st.lists(st.text("ab.", min_size=1), min_size=1, max_size=4))
-def test_a_path_matches_what_it_was_made_of(pieces: list[str]) -> None:
+def test_a_path_with_stars_matches_a_path_built_from_its_pieces(pieces: list[str]) -> None:
     assert compile_path("*".join(["x", *pieces]))("x" + "".join(f"y{piece}" for piece in pieces))

@@ -45,7 +45,7 @@ def text(*pieces: str, item: str = "i1", first: int = 1, **ended: Any) -> list[E
     return [*original, TextEnded(first + len(pieces) + 1, item, "".join(pieces), **ended)]
 
 
-def test_what_stands_across_deltas_is_found_and_every_event_stays() -> None:
+def test_a_match_across_deltas_is_masked_and_every_event_remains() -> None:
     original = [RunStarted(0, "run_1"), *text("to ada@exa", "mple.org", " and on"), RunFinished(6)]
 
     assert redactor(EMAIL).redact_events(original) == [
@@ -59,14 +59,14 @@ def test_what_stands_across_deltas_is_found_and_every_event_stays() -> None:
     ]
 
 
-def test_what_says_nothing_of_the_kind_is_the_same() -> None:
+def test_events_without_matches_are_unchanged() -> None:
     note = Annotation(kind="url", url="https://a.example", start=0, end=2)
     original = [RunStarted(0), *text("He", "llo", annotations=(note,)), UsageAdded(5), RunCancelled(6)]
 
     assert redactor(EMAIL).redact_events(original) == original
 
 
-def test_one_item_is_redacted_and_another_is_not() -> None:
+def test_each_item_is_redacted_separately() -> None:
     original = [
         *text("ada@example.org", item="a"),
         *text("Hi", item="b", first=10),
@@ -81,7 +81,7 @@ def test_one_item_is_redacted_and_another_is_not() -> None:
     assert new[6:] == [TextStarted(20, "c"), TextDelta(21, "c", MASK)]
 
 
-def test_reasoning_arguments_results_parts_values_and_failures_too() -> None:
+def test_reasoning_arguments_results_parts_values_and_failures_are_redacted() -> None:
     mail = "ada@example.org"
     original: list[Event] = [
         ReasoningStarted(0, "r"),
@@ -116,25 +116,25 @@ def test_reasoning_arguments_results_parts_values_and_failures_too() -> None:
     assert [event.value for event in finished if isinstance(event, RunFinished)] == [{"to": MASK}, UNSET, None]
 
 
-def test_what_was_removed_from_the_question_is_removed_from_the_answer() -> None:
-    one = redactor({"path": "inputs.patient.name"})
-    call = one.redact_call(
+def test_a_value_removed_from_the_inputs_is_removed_from_the_answer() -> None:
+    run_redactor = redactor({"path": "inputs.patient.name"})
+    call = run_redactor.redact_call(
         Call(workflow="w", inputs={"patient": {"name": "Ada Lovelace", "ward": "B"}}, user="u", session="s")
     )
 
     assert call == Call(workflow="w", inputs={"patient": {"name": MASK, "ward": "B"}}, user="u", session="s")
-    assert one.redact_events(text("Dear Ada ", "Lovelace!"))[1] == TextDelta(2, "i1", f"Dear {MASK}!")
+    assert run_redactor.redact_events(text("Dear Ada ", "Lovelace!"))[1] == TextDelta(2, "i1", f"Dear {MASK}!")
 
 
 @pytest.mark.parametrize("path", ["messages_in.*.text", "messages_in.0.parts.1.text", "messages_in"])
-def test_paths_name_what_is_asked_whatever_its_number(path: str) -> None:
+def test_a_path_redacts_every_input_message_regardless_of_its_index(path: str) -> None:
     original = (Message.system("Be kind."), Message.user("Hi", "there"))
     call = redactor({"path": path}).redact_call(Call(workflow="w", messages=original))
 
     assert call.messages == (Message.system(MASK), Message.user(MASK, MASK))
 
 
-def test_a_part_that_is_dropped_leaves_its_message() -> None:
+def test_dropping_a_part_leaves_an_empty_message() -> None:
     call = redactor({"path": "messages_in", "action": "drop"}).redact_call(
         Call(workflow="w", messages=(Message.user("Hi"),))
     )
@@ -142,7 +142,7 @@ def test_a_part_that_is_dropped_leaves_its_message() -> None:
     assert call.messages == (Message(role="user", parts=()),)
 
 
-def test_ids_and_the_bytes_of_files_stay() -> None:
+def test_detectors_leave_ids_and_file_contents_unchanged() -> None:
     image = File(media_type="image/png", data="MDA5IDQxMTExMTExMTExMTExMTE=" + "4111111111111111", filename="a@b.org")
     original = Message(
         role="assistant",
@@ -176,7 +176,7 @@ def test_ids_and_the_bytes_of_files_stay() -> None:
     assert message.parts == (File(media_type="image/png", data=MASK, filename="a@b.org"),)
 
 
-def test_a_new_run_is_kept_without_it() -> None:
+def test_a_new_run_is_redacted_in_its_call_and_origin() -> None:
     origin = Origin(
         stored_messages=(Message.user("I am ada@example.org"),), reading={"instructions": "Mail ada@example.org"}
     )
@@ -196,15 +196,15 @@ def test_a_new_run_is_kept_without_it() -> None:
     )
 
 
-def test_what_cannot_be_looked_through_is_masked() -> None:
+def test_values_that_cannot_be_searched_are_masked() -> None:
     class Odd:
-        """Nothing that JSON knows."""
+        """A type that JSON cannot encode."""
 
-    one = redactor(EMAIL)
+    run_redactor = redactor(EMAIL)
 
-    assert one.redact_messages([Message.tool("c", Odd())]) == (Message(role="tool", parts=(Text(MASK),)),)
-    assert one.redact_events([ToolReturned(0, "u", "m", "c", Odd())]) == [ToolReturned(0, "u", "m", "c", MASK)]
+    assert run_redactor.redact_messages([Message.tool("c", Odd())]) == (Message(role="tool", parts=(Text(MASK),)),)
+    assert run_redactor.redact_events([ToolReturned(0, "u", "m", "c", Odd())]) == [ToolReturned(0, "u", "m", "c", MASK)]
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    assert one.redact_value(deep) == MASK
+    assert run_redactor.redact_value(deep) == MASK
