@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from palaver.conform import Protocol, grade
 from tests.conform import streams
 from tests.conform.streams import Frame, renumber, sse
-from tests.conform.test_properties import changes, corrupted
+from tests.conform.test_properties import changed_frames, corrupted_frames
 
 # The openai package does not know Palaver's item types: it passes them on, and pydantic warns about it.
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 
 
 @contextmanager
-def client(stream: bytes) -> Iterator[openai.OpenAI]:
+def openai_client(stream: bytes) -> Iterator[openai.OpenAI]:
     """The official client, connected to a fake server that answers every request with this stream."""
     transport = httpx2.MockTransport(
         lambda _: httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=stream)
@@ -29,7 +29,7 @@ def client(stream: bytes) -> Iterator[openai.OpenAI]:
 
 
 def read_responses(stream: bytes) -> None:
-    with client(stream) as sdk, sdk.responses.stream(model="m", input="Hi") as events:
+    with openai_client(stream) as sdk, sdk.responses.stream(model="m", input="Hi") as events:
         for _ in events:
             pass
         events.get_final_response()
@@ -37,7 +37,7 @@ def read_responses(stream: bytes) -> None:
 
 def read_completions(stream: bytes) -> None:
     with (
-        client(stream) as sdk,
+        openai_client(stream) as sdk,
         sdk.chat.completions.stream(model="m", messages=[{"role": "user", "content": "Hi"}]) as events,
     ):
         for _ in events:
@@ -55,7 +55,7 @@ READERS: dict[Protocol, tuple[list[Frame], Callable[[bytes], None]]] = {
 @given(data=st.data())
 def test_official_client_accepts_every_stream_without_must_violations(protocol: Protocol, data: st.DataObject) -> None:
     frames, read = READERS[protocol]
-    changed = data.draw(changes(frames) | corrupted(frames))
+    changed = data.draw(changed_frames(frames) | corrupted_frames(frames))
     stream = sse(renumber(changed) if protocol == "responses" else changed, protocol)
 
     if grade(stream, protocol, strict=False).ok:

@@ -47,9 +47,9 @@ def request_body(protocol: Protocol, script: Script) -> dict[str, Any]:
             return {"content": text}
 
 
-async def check(http: httpx.AsyncClient, protocol: Protocol, script: Script, **more: Any) -> None:
+async def check_conformance(http: httpx.AsyncClient, protocol: Protocol, script: Script, **fields: Any) -> None:
     """Grade the script's stream and, unless the protocol has none, its non-streamed response body."""
-    body = request_body(protocol, script) | more
+    body = request_body(protocol, script) | fields
     path = PATHS[protocol] + ("/stream" if protocol == "services" else "")
     streamed = await http.post(path, json=body | {"stream": True})
     assert streamed.status_code == 200, streamed.text
@@ -63,12 +63,12 @@ async def check(http: httpx.AsyncClient, protocol: Protocol, script: Script, **m
         assert body_report.faults == (), str(body_report)
 
 
-def call(identity: str, arguments: Any = None, name: str = "look") -> dict[str, Any]:
-    return {"tool_call": {"name": name, "arguments": arguments or {}, "id": identity}}
+def call(call_id: str, arguments: Any = None, name: str = "look") -> dict[str, Any]:
+    return {"tool_call": {"name": name, "arguments": arguments or {}, "id": call_id}}
 
 
-def result(identity: str, output: Any, error: bool = False) -> dict[str, Any]:
-    return {"tool_result": {"id": identity, "output": output, "error": error}}
+def result(call_id: str, output: Any, error: bool = False) -> dict[str, Any]:
+    return {"tool_result": {"id": call_id, "output": output, "error": error}}
 
 
 SCRIPTS: dict[str, Script] = {
@@ -96,13 +96,13 @@ SCRIPTS: dict[str, Script] = {
 async def test_streams_of_all_scripts_pass_every_rule(protocol: Protocol) -> None:
     async with client(scripted) as http:
         for script in SCRIPTS.values():
-            await check(http, protocol, script)
+            await check_conformance(http, protocol, script)
 
 
 async def test_streams_with_requested_usage_pass_every_rule() -> None:
     async with client(scripted) as http:
         for script in SCRIPTS.values():
-            await check(http, "chat-completions", script, stream_options={"include_usage": True})
+            await check_conformance(http, "chat-completions", script, stream_options={"include_usage": True})
 
 
 @pytest.mark.parametrize("tools", [["look"], [{"type": "function", "name": "look", "parameters": {}}]])
@@ -110,11 +110,11 @@ async def test_streams_with_client_tool_calls_pass_every_rule(tools: list[Any]) 
     function = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
     async with client(scripted) as http:
         for script in SCRIPTS.values():
-            await check(http, "ui-stream", script, tools=tools)
+            await check_conformance(http, "ui-stream", script, tools=tools)
             if isinstance(tools[0], dict):
-                await check(http, "responses", script, tools=tools)
-                await check(http, "invocations", script, tools=tools)
-                await check(http, "chat-completions", script, tools=function)
+                await check_conformance(http, "responses", script, tools=tools)
+                await check_conformance(http, "invocations", script, tools=tools)
+                await check_conformance(http, "chat-completions", script, tools=function)
 
 
 @pytest.mark.parametrize("version", [5, 6, 7])
@@ -152,7 +152,7 @@ STEPS = st.one_of(
 def test_stream_of_any_generated_script_passes_every_rule(script: Script, protocol: Protocol) -> None:
     async def play() -> None:
         async with client(scripted) as http:
-            await check(http, protocol, script)
+            await check_conformance(http, protocol, script)
 
     asyncio.run(play())
 

@@ -13,7 +13,7 @@ from tests.conform import streams
 from tests.conform.streams import Frame, renumber, sse
 
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
-ITEMS: dict[Protocol, list[Frame]] = {
+VALID_STREAMS: dict[Protocol, list[Frame]] = {
     "responses": streams.EVERYTHING,
     "invocations": streams.ON_INVOCATIONS,
     "chat-completions": streams.CHAT_WITH_USAGE,
@@ -23,38 +23,38 @@ ITEMS: dict[Protocol, list[Frame]] = {
 
 
 @st.composite
-def changes(draw: st.DrawFn, frames: list[Frame]) -> list[Frame]:
+def changed_frames(draw: st.DrawFn, frames: list[Frame]) -> list[Frame]:
     """The frames with one of them left out or repeated, or two of them swapped."""
-    at, other = draw(st.integers(0, len(frames) - 1)), draw(st.integers(0, len(frames) - 1))
+    index, other = draw(st.integers(0, len(frames) - 1)), draw(st.integers(0, len(frames) - 1))
     changed = list(frames)
     match draw(st.sampled_from(["leave out", "say twice", "swap"])):
         case "leave out":
-            del changed[at]
+            del changed[index]
         case "say twice":
-            changed.insert(at, changed[at])
+            changed.insert(index, changed[index])
         case _:
-            changed[at], changed[other] = changed[other], changed[at]
+            changed[index], changed[other] = changed[other], changed[index]
     return changed
 
 
-def kinds(frames: list[Frame]) -> list[Any]:
+def without_sequence_numbers(frames: list[Frame]) -> list[Any]:
     """The frames without their sequence numbers."""
     return [{key: value for key, value in frame.items() if key != "sequence_number"} for frame in frames]
 
 
-HARMLESS = {"response.in_progress"}
+REDUNDANT_FRAME_TYPES = {"response.in_progress"}
 """Frames that carry no new information: they may be repeated or left out."""
 
 
 def significant_frames(frames: list[Frame]) -> list[Any]:
-    return [frame for frame in kinds(frames) if frame["type"] not in HARMLESS]
+    return [frame for frame in without_sequence_numbers(frames) if frame["type"] not in REDUNDANT_FRAME_TYPES]
 
 
 @pytest.mark.parametrize("protocol", ["responses", "invocations"])
 @given(data=st.data())
 def test_every_significant_change_to_a_responses_stream_is_reported(protocol: Protocol, data: st.DataObject) -> None:
-    frames = ITEMS[protocol]
-    changed = data.draw(changes(frames))
+    frames = VALID_STREAMS[protocol]
+    changed = data.draw(changed_frames(frames))
 
     report = grade(sse(renumber(changed), protocol), protocol)
 
@@ -63,51 +63,51 @@ def test_every_significant_change_to_a_responses_stream_is_reported(protocol: Pr
         assert grade(sse(changed, protocol), protocol).violations, "without fresh numbers it is caught by those"
 
 
-MISSED_BY_NOBODY = "text-delta reasoning-delta tool-input-delta source-url file message-metadata data-chart".split()
+OPTIONAL_UI_PARTS = "text-delta reasoning-delta tool-input-delta source-url file message-metadata data-chart".split()
 """Parts of the UI stream whose absence cannot be detected: no other part depends on them."""
 
 
-@pytest.mark.parametrize("at", range(len(streams.UI_EVERYTHING)))
-def test_a_missing_or_repeated_ui_part_is_reported(at: int) -> None:
-    parts, kind = streams.UI_EVERYTHING, streams.UI_EVERYTHING[at]["type"]
+@pytest.mark.parametrize("index", range(len(streams.UI_EVERYTHING)))
+def test_a_missing_or_repeated_ui_part_is_reported(index: int) -> None:
+    parts, kind = streams.UI_EVERYTHING, streams.UI_EVERYTHING[index]["type"]
 
-    left_out = grade(sse([*parts[:at], *parts[at + 1 :]], "ui-stream"), "ui-stream")
-    repeated = grade(sse([*parts[: at + 1], *parts[at:]], "ui-stream"), "ui-stream")
+    left_out = grade(sse([*parts[:index], *parts[index + 1 :]], "ui-stream"), "ui-stream")
+    repeated = grade(sse([*parts[: index + 1], *parts[index:]], "ui-stream"), "ui-stream")
 
     # A call may also stay without a result, or need no approval.
-    assert left_out.ok == (kind in [*MISSED_BY_NOBODY, "tool-output-available", "tool-approval-request"])
-    assert repeated.ok == (kind in [*MISSED_BY_NOBODY, "tool-approval-request"] and kind != "tool-input-delta")
+    assert left_out.ok == (kind in [*OPTIONAL_UI_PARTS, "tool-output-available", "tool-approval-request"])
+    assert repeated.ok == (kind in [*OPTIONAL_UI_PARTS, "tool-approval-request"] and kind != "tool-input-delta")
 
 
-@pytest.mark.parametrize("at", range(len(streams.CHAT_WITH_USAGE)))
-def test_a_missing_or_repeated_chunk_is_reported(at: int) -> None:
+@pytest.mark.parametrize("index", range(len(streams.CHAT_WITH_USAGE)))
+def test_a_missing_or_repeated_chunk_is_reported(index: int) -> None:
     chunks = streams.CHAT_WITH_USAGE
 
     def graded(*changed: Frame) -> Report:
         return grade(sse(changed, "chat-completions"), "chat-completions", body=streams.CHAT_WHOLE)
 
-    assert graded(*chunks[:at], *chunks[at + 1 :]).ok == (at == len(chunks) - 1)
-    assert not graded(*chunks[: at + 1], *chunks[at:]).ok
+    assert graded(*chunks[:index], *chunks[index + 1 :]).ok == (index == len(chunks) - 1)
+    assert not graded(*chunks[: index + 1], *chunks[index:]).ok
 
 
-ANYWHERE = ("log", "tool_result", "changes", "data")
+UNORDERED_SERVICE_EVENTS = ("log", "tool_result", "changes", "data")
 """Service events that may occur anywhere, any number of times."""
 
 
-@pytest.mark.parametrize("at", range(len(streams.SERVICE)))
-def test_a_missing_or_repeated_service_event_is_reported(at: int) -> None:
-    events, name = streams.SERVICE, streams.SERVICE[at]["event"]
-    delta: dict[str, Any] = events[at]["data"].get("delta", {}) if name == "content_block_delta" else {}
-    is_free = name in ANYWHERE or delta.get("type") in ("thinking_delta", "input_json_delta")
+@pytest.mark.parametrize("index", range(len(streams.SERVICE)))
+def test_a_missing_or_repeated_service_event_is_reported(index: int) -> None:
+    events, name = streams.SERVICE, streams.SERVICE[index]["event"]
+    delta: dict[str, Any] = events[index]["data"].get("delta", {}) if name == "content_block_delta" else {}
+    is_free = name in UNORDERED_SERVICE_EVENTS or delta.get("type") in ("thinking_delta", "input_json_delta")
 
-    assert grade(sse([*events[:at], *events[at + 1 :]], "services"), "services").ok == is_free
-    assert grade(sse([*events[: at + 1], *events[at:]], "services"), "services").ok == is_free
+    assert grade(sse([*events[:index], *events[index + 1 :]], "services"), "services").ok == is_free
+    assert grade(sse([*events[: index + 1], *events[index:]], "services"), "services").ok == is_free
 
 
 @pytest.mark.parametrize("protocol", ["chat-completions", "ui-stream", "services"])
 @given(data=st.data())
 def test_frames_in_any_order_are_graded(protocol: Protocol, data: st.DataObject) -> None:
-    report = grade(sse(data.draw(st.permutations(ITEMS[protocol])), protocol), protocol)
+    report = grade(sse(data.draw(st.permutations(VALID_STREAMS[protocol])), protocol), protocol)
 
     assert report.ok == (report.first is None)
     assert all(one.frame_index is not None and one.frame_index <= report.frames for one in report.violations)
@@ -121,7 +121,7 @@ JSON = st.recursive(
 
 
 @st.composite
-def corrupted(draw: st.DrawFn, frames: list[Frame]) -> list[Frame]:
+def corrupted_frames(draw: st.DrawFn, frames: list[Frame]) -> list[Frame]:
     """The frames with random JSON in place of some of their values."""
     changed: list[Frame] = msgspec.json.decode(msgspec.json.encode(frames))
     for _ in range(draw(st.integers(1, 6))):
@@ -142,8 +142,10 @@ def corrupted(draw: st.DrawFn, frames: list[Frame]) -> list[Frame]:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @given(data=st.data())
 def test_wrong_types_anywhere_never_raise(protocol: Protocol, data: st.DataObject) -> None:
-    frames = data.draw(corrupted(ITEMS[protocol]))
-    response_body = data.draw(JSON | st.sampled_from(data.draw(corrupted([streams.TOOL_ROUND[-1]["response"]]))[:1]))
+    frames = data.draw(corrupted_frames(VALID_STREAMS[protocol]))
+    response_body = data.draw(
+        JSON | st.sampled_from(data.draw(corrupted_frames([streams.TOOL_ROUND[-1]["response"]]))[:1])
+    )
     body_source: Any = data.draw(st.sampled_from(["same-run", "another-run"]))
 
     form: Protocol = "services" if protocol == "services" else "invocations"

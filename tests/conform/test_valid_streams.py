@@ -10,7 +10,7 @@ from palaver.conform.frames import DONE
 from tests.conform import streams
 from tests.conform.streams import Frame, sse
 
-LAWFUL: dict[str, tuple[Protocol, list[Frame]]] = {
+VALID_STREAMS: dict[str, tuple[Protocol, list[Frame]]] = {
     "a tool round": ("responses", streams.TOOL_ROUND),
     "every kind of item": ("responses", streams.EVERYTHING),
     "no item at all": ("responses", streams.run()),
@@ -27,7 +27,7 @@ LAWFUL: dict[str, tuple[Protocol, list[Frame]]] = {
 }
 
 
-@pytest.mark.parametrize(("protocol", "frames"), LAWFUL.values(), ids=LAWFUL.keys())
+@pytest.mark.parametrize(("protocol", "frames"), VALID_STREAMS.values(), ids=VALID_STREAMS.keys())
 def test_valid_example_streams_pass_every_rule(protocol: Protocol, frames: list[Frame]) -> None:
     report = grade(sse(frames, protocol), protocol)
 

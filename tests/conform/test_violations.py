@@ -26,11 +26,11 @@ from tests.conform.streams import (
     text,
 )
 
-Broke = list[tuple[str, int | None]]
-Case = tuple[list[Frame], Broke]
+Violations = list[tuple[str, int | None]]
+Case = tuple[list[Frame], Violations]
 
 
-def but(frames: list[Frame], *changes: tuple[int, Callable[[Any], Any]]) -> list[Frame]:
+def edit(frames: list[Frame], *changes: tuple[int, Callable[[Any], Any]]) -> list[Frame]:
     """A copy with the frames at these indexes changed."""
     copy = msgspec.json.decode(msgspec.json.encode(frames))  # No frame shares anything with another.
     for index, change in changes:
@@ -42,7 +42,7 @@ def set_fields(**fields: Any) -> Callable[[Frame], None]:
     return lambda frame: frame.update(fields)
 
 
-def at(*path: str | int, **fields: Any) -> Callable[[Any], None]:
+def update(*path: str | int, **fields: Any) -> Callable[[Any], None]:
     """Update the fields of the object at a path inside a frame."""
 
     def change(value: Any) -> None:
@@ -66,7 +66,7 @@ def without(frames: list[Frame], *indexes: int) -> list[Frame]:
     return renumber([frame for index, frame in enumerate(frames) if index not in indexes])
 
 
-def moved(frames: list[Frame], index: int, to: int) -> list[Frame]:
+def move(frames: list[Frame], index: int, to: int) -> list[Frame]:
     remaining = [*frames[:index], *frames[index + 1 :]]
     return renumber([*remaining[:to], frames[index], *remaining[to:]])
 
@@ -74,12 +74,12 @@ def moved(frames: list[Frame], index: int, to: int) -> list[Frame]:
 # Of TOOL_ROUND: 0 created, 1 in_progress, 2-6 the call, 7-8 its result, 9-14 the text, 15 completed.
 TOOLS = streams.TOOL_ROUND
 TEXT = run(text("msg_1", "It ", "is"))  # 2 added, 3 part, 4-5 deltas, 6 text done, 7 part done, 8 done, 9 completed
-CITED = run(text("msg_1", "It ", "is", annotations=[streams.CITATION]))  # 6 annotation, 9 done
+CITED_TEXT = run(text("msg_1", "It ", "is", annotations=[streams.CITATION]))  # 6 annotation, 9 done
 
 
-def both(index: int, *path: str | int, **fields: Any) -> list[tuple[int, Callable[[Any], None]]]:
+def update_both(index: int, *path: str | int, **fields: Any) -> list[tuple[int, Callable[[Any], None]]]:
     """Change the item of a done frame and its copy in the terminal output."""
-    return [(index, at("item", *path, **fields)), (-1, at("response", "output", -1, *path, **fields))]
+    return [(index, update("item", *path, **fields)), (-1, update("response", "output", -1, *path, **fields))]
 
 
 RESPONSES: dict[str, Case] = {
@@ -87,19 +87,19 @@ RESPONSES: dict[str, Case] = {
     "I1 created again": (renumber([*TOOLS[:2], *TOOLS[:1], *TOOLS[2:]]), [("I1", 2)]),
     "I1 a frame of no item": (renumber([*TOOLS[:2], part("response.odd"), *TOOLS[2:]]), [("I1", 2)]),
     "I1 the trace too early": ([*TOOLS[:15], {"trace_id": "tr-0"}, *TOOLS[15:]], [("I1", 15)]),
-    "I2 another response": (but(TOOLS, (15, at("response", id="resp_2"))), [("I2", 15)]),
+    "I2 another response": (edit(TOOLS, (15, update("response", id="resp_2"))), [("I2", 15)]),
     "I3 cut": (TOOLS[:15], [("I3", 16)]),
     "I3 two ends": (renumber([*TOOLS, TOOLS[15]]), [("I3", 16)]),
     "I3 more after the end": (renumber([*TOOLS, TOOLS[1]]), [("I3", 16)]),
     "I4 a gap": (TOOLS[:1] + TOOLS[2:], [("I4", 1)]),
-    "I4 none": (but(TOOLS, (3, drop("sequence_number"))), [("I4", 3)]),
-    "I4 a boolean": (but(TOOLS, (1, set_fields(sequence_number=True))), [("I4", 1)]),
-    "I5 added at the wrong place": (but(TEXT, *((n, set_fields(output_index=1)) for n in range(2, 9))), [("I5", 2)]),
-    "I5 a delta of another place": (but(TEXT, (4, set_fields(output_index=1))), [("I5", 4)]),
-    "I5 done under another id": (but(TEXT, *both(8, id="msg_2")), [("I5", 8)]),
-    "I5 done as another call": (but(TOOLS, (7, at("item", call_id="c9"))), [("I5", 8)]),
+    "I4 none": (edit(TOOLS, (3, drop("sequence_number"))), [("I4", 3)]),
+    "I4 a boolean": (edit(TOOLS, (1, set_fields(sequence_number=True))), [("I4", 1)]),
+    "I5 added at the wrong place": (edit(TEXT, *((n, set_fields(output_index=1)) for n in range(2, 9))), [("I5", 2)]),
+    "I5 a delta of another place": (edit(TEXT, (4, set_fields(output_index=1))), [("I5", 4)]),
+    "I5 done under another id": (edit(TEXT, *update_both(8, id="msg_2")), [("I5", 8)]),
+    "I5 done as another call": (edit(TOOLS, (7, update("item", call_id="c9"))), [("I5", 8)]),
     "I5 done as another type": (
-        but(run(result("c0", "x")), (2, at("item", type="message", content=[]))),
+        edit(run(result("c0", "x")), (2, update("item", type="message", content=[]))),
         [("I5", 3), ("I11", 3)],
     ),
     "I6 an id twice": (
@@ -107,18 +107,18 @@ RESPONSES: dict[str, Case] = {
         [("I6", 8), *(("I7", n) for n in range(9, 14)), ("I12", 14)],
     ),
     "I6 a call twice": (
-        but(run(call("c1", "{}"), call("c2", "{}")), (6, at("item", call_id="c1")), *both(9, call_id="c1")),
+        edit(run(call("c1", "{}"), call("c2", "{}")), (6, update("item", call_id="c1")), *update_both(9, call_id="c1")),
         [("I6", 9)],
     ),
     "I7 never done": (
-        but(without(TEXT, 8), (-1, at("response", output=[]))),
+        edit(without(TEXT, 8), (-1, update("response", output=[]))),
         [("I7", 8)],
     ),
     "I7 a delta after done": (renumber([*TEXT[:9], TEXT[4], TEXT[9]]), [("I7", 9)]),
     "I7 done twice": (renumber([*TEXT[:9], *TEXT[8:]]), [("I7", 9)]),
-    "I7 a delta after the text's done": (moved(TEXT, 5, 6), [("I9", 5), ("I7", 6), ("I9", 7), ("I9", 8)]),
+    "I7 a delta after the text's done": (move(TEXT, 5, 6), [("I9", 5), ("I7", 6), ("I9", 7), ("I9", 8)]),
     "I7b a delta before its item": (without(TEXT, 2), [("I7b", 2)]),
-    "I7b a delta before its part": (moved(TEXT, 4, 3), [("I7b", 3)]),
+    "I7b a delta before its part": (move(TEXT, 4, 3), [("I7b", 3)]),
     "I7b a part twice": (renumber([*TEXT[:4], *TEXT[3:]]), [("I7b", 4)]),
     "I7b a part done without its beginning": (
         without(run(streams.reasoning("rs_1", "a")), 3),
@@ -128,174 +128,177 @@ RESPONSES: dict[str, Case] = {
     "I7b a part without done": (without(TEXT, 7), [("I7b", 7)]),
     "I7b a call without the done of its arguments": (without(run(call("c2")), 3), [("I7b", 3)]),
     "I7b done all at once": (without(run(result("c1", "x")), 2), [("I7b", 2), ("I11", 2)]),
-    "I8 an item inside another": (moved(moved(TOOLS, 7, 3), 8, 4), [("I8", 3), ("I11", 4)]),
+    "I8 an item inside another": (move(move(TOOLS, 7, 3), 8, 4), [("I8", 3), ("I11", 4)]),
     "I8 frames of two items by turns": (
-        moved(run(call("c1", "a"), call("c2", "b")), 6, 4),
+        move(run(call("c1", "a"), call("c2", "b")), 6, 4),
         [("I8", 4), ("I8", 5), ("I8", 6)],
     ),
-    "I9 the done text differs": (but(TEXT, (6, set_fields(text="It was"))), [("I9", 6)]),
-    "I9 the part differs": (but(TEXT, (7, at("part", text="It was"))), [("I9", 7)]),
-    "I9 the item differs": (but(TEXT, *both(8, "content", 0, text="It was")), [("I9", 8)]),
-    "I9 the arguments differ": (but(TOOLS, (5, set_fields(arguments="{}"))), [("I9", 5)]),
+    "I9 the done text differs": (edit(TEXT, (6, set_fields(text="It was"))), [("I9", 6)]),
+    "I9 the part differs": (edit(TEXT, (7, update("part", text="It was"))), [("I9", 7)]),
+    "I9 the item differs": (edit(TEXT, *update_both(8, "content", 0, text="It was")), [("I9", 8)]),
+    "I9 the arguments differ": (edit(TOOLS, (5, set_fields(arguments="{}"))), [("I9", 5)]),
     "I9 a piece of the arguments is missing": (without(TOOLS, 4), [("I9", 4), ("I9", 5)]),
-    "I9 a refusal differs": (but(run(streams.refusal("m", "No.")), (5, set_fields(refusal="Yes."))), [("I9", 5)]),
-    "I9 reasoning differs": (but(run(streams.reasoning("r", "No.")), (5, set_fields(text="Yes."))), [("I9", 5)]),
+    "I9 a refusal differs": (edit(run(streams.refusal("m", "No.")), (5, set_fields(refusal="Yes."))), [("I9", 5)]),
+    "I9 reasoning differs": (edit(run(streams.reasoning("r", "No.")), (5, set_fields(text="Yes."))), [("I9", 5)]),
     "I10 a second part": (
-        but(TEXT, *((n, set_fields(content_index=1)) for n in range(3, 8))),
+        edit(TEXT, *((n, set_fields(content_index=1)) for n in range(3, 8))),
         [*(("I10", n) for n in range(3, 8)), ("I9", 8)],
     ),
-    "F3 an index that is none": (but(TEXT, (4, set_fields(output_index="0"))), [("F3", 4)]),
-    "F3 a status that is none": (but(TEXT, *both(8, status=[])), [("F3", 8)]),
-    "I15 no summary": (but(run(streams.reasoning("r", "No.")), *both(7, summary=None)), [("I15", 7)]),
-    "I15 a summary without text": (but(run(streams.reasoning("r", "No.")), *both(7, summary=[{}])), [("I15", 7)]),
-    "F3 metadata of another type": (but(TEXT, (9, at("response", metadata=[]))), [("F3", 9)]),
+    "F3 an index that is none": (edit(TEXT, (4, set_fields(output_index="0"))), [("F3", 4)]),
+    "F3 a status that is none": (edit(TEXT, *update_both(8, status=[])), [("F3", 8)]),
+    "I15 no summary": (edit(run(streams.reasoning("r", "No.")), *update_both(7, summary=None)), [("I15", 7)]),
+    "I15 a summary without text": (edit(run(streams.reasoning("r", "No.")), *update_both(7, summary=[{}])), [("I15", 7)]),
+    "F3 metadata of another type": (edit(TEXT, (9, update("response", metadata=[]))), [("F3", 9)]),
     "F3 an annotation that is none": (
-        but(CITED, (6, set_fields(annotation=[]))),
+        edit(CITED_TEXT, (6, set_fields(annotation=[]))),
         [("F3", 6), ("I10b", 8), ("I10b", 9)],
     ),
-    "F3 arguments that are none": (but(run(call("c1", "{}")), (2, at("item", arguments=None))), [("F3", 2)]),
+    "F3 arguments that are none": (edit(run(call("c1", "{}")), (2, update("item", arguments=None))), [("F3", 2)]),
     "I9 arguments twice": (
-        but(run(call("c1", "{}")), (2, at("item", arguments="{}"))),
+        edit(run(call("c1", "{}")), (2, update("item", arguments="{}"))),
         [("I9", 4), ("I9", 5)],
     ),
-    "F3 no content_index": (but(TEXT, (4, drop("content_index"))), [("F3", 4)]),
-    "I10b annotations from one": (but(CITED, (6, set_fields(annotation_index=1))), [("I10b", 6)]),
-    "I10b an annotation before the last delta": (moved(CITED, 6, 5), [("I10b", 6)]),
-    "I10b an annotation that nobody added": (without(CITED, 6), [("I10b", 7), ("I10b", 8)]),
+    "F3 no content_index": (edit(TEXT, (4, drop("content_index"))), [("F3", 4)]),
+    "I10b annotations from one": (edit(CITED_TEXT, (6, set_fields(annotation_index=1))), [("I10b", 6)]),
+    "I10b an annotation before the last delta": (move(CITED_TEXT, 6, 5), [("I10b", 6)]),
+    "I10b an annotation that nobody added": (without(CITED_TEXT, 6), [("I10b", 7), ("I10b", 8)]),
     "I11 a result of no call": (run(result("c1", "x")), [("I11", 3)]),
     "I11 a result twice": (
-        but(run(call("c1"), result("c1", "x"), result("c1", "y")), *both(8, id="fco_2"), (7, at("item", id="fco_2"))),
+        edit(run(call("c1"), result("c1", "x"), result("c1", "y")), *update_both(8, id="fco_2"), (7, update("item", id="fco_2"))),
         [("I11", 8)],
     ),
-    "I12 an item left out": (but(TOOLS, (15, drop("response", "output", 1))), [("I12", 15)]),
-    "I12 another text": (but(TEXT, (9, at("response", "output", 0, "content", 0, text="It was"))), [("I12", 9)]),
-    "I12b another status": (but(TEXT, (9, at("response", "output", 0, status="incomplete"))), [("I12b", 9)]),
-    "I12 no item at all": (but(TEXT, (9, at("response", output=[7]))), [("I12", 9)]),
+    "I12 an item left out": (edit(TOOLS, (15, drop("response", "output", 1))), [("I12", 15)]),
+    "I12 another text": (edit(TEXT, (9, update("response", "output", 0, "content", 0, text="It was"))), [("I12", 9)]),
+    "I12b another status": (edit(TEXT, (9, update("response", "output", 0, status="incomplete"))), [("I12b", 9)]),
+    "I12 no item at all": (edit(TEXT, (9, update("response", output=[7]))), [("I12", 9)]),
     "I13 no error": (without(streams.FAILED, 8), [("I13", 8)]),
     "I13 an error though it completed": (renumber([*TEXT[:9], streams.FAILED[8], TEXT[9]]), [("I13", 10)]),
-    "I13b not nested": (but(streams.FAILED, (8, drop("error"))), [("I13b", 8)]),
-    "I13b not flat": (but(streams.FAILED, (8, drop("param"))), [("I13b", 8)]),
+    "I13b not nested": (edit(streams.FAILED, (8, drop("error"))), [("I13b", 8)]),
+    "I13b not flat": (edit(streams.FAILED, (8, drop("param"))), [("I13b", 8)]),
     "I14 an own event": (renumber([*TEXT[:9], part("palaver:data", value=1), TEXT[9]]), [("I14", 9)]),
     "I14 a plural": (renumber([*TEXT[:9], part("responses.completed"), TEXT[9]]), [("I14", 9)]),
     "I14b an unknown item": (run(streams.single({"type": "odd", "id": "o"})), [("I14b", 3)]),
-    "I15 a null id": (but(TEXT, *both(8, id=None)), [("I15", 8), ("I7", 9), ("I12", 9)]),
+    "I15 a null id": (edit(TEXT, *update_both(8, id=None)), [("I15", 8), ("I7", 9), ("I12", 9)]),
     "I15 a null output": (
-        but(run(call("c1"), result("c1", "x")), *both(6, output=None)),
+        edit(run(call("c1"), result("c1", "x")), *update_both(6, output=None)),
         [("I15", 6)],
     ),
     "I15 a null call id": (
-        but(run(call("c1")), (2, at("item", call_id=None)), *both(4, call_id=None)),
+        edit(run(call("c1")), (2, update("item", call_id=None)), *update_both(4, call_id=None)),
         [("I15", 4)],
     ),
-    "I15 another role": (but(TEXT, *both(8, role="user")), [("I15", 8)]),
-    "I15 no content": (but(TEXT, *both(8, content=[])), [("I15", 8)]),
-    "I15 a part without type": (but(TEXT, *both(8, content=[{}])), [("I15", 8)]),
-    "I15 annotations of null": (but(TEXT, *both(8, "content", 0, annotations=None)), [("I15", 8)]),
+    "I15 another role": (edit(TEXT, *update_both(8, role="user")), [("I15", 8)]),
+    "I15 no content": (edit(TEXT, *update_both(8, content=[])), [("I15", 8)]),
+    "I15 a part without type": (edit(TEXT, *update_both(8, content=[{}])), [("I15", 8)]),
+    "I15 annotations of null": (edit(TEXT, *update_both(8, "content", 0, annotations=None)), [("I15", 8)]),
     "I15b an empty text": (run(text("msg_1")), [("I15b", 6)]),
     "I15b an empty refusal": (run(streams.refusal("msg_1", "")), [("I15b", 7)]),
-    "B1 no object": (but(TEXT, (1, at("response", object="answer"))), [("B1", 1)]),
-    "B1 the wrong status": (but(TEXT, (9, at("response", status="in_progress"))), [("B1", 9)]),
-    "B1 failed without a word": (but(streams.FAILED, (9, at("response", error={"code": 1}))), [("B1", 9)]),
+    "B1 no object": (edit(TEXT, (1, update("response", object="answer"))), [("B1", 1)]),
+    "B1 the wrong status": (edit(TEXT, (9, update("response", status="in_progress"))), [("B1", 9)]),
+    "B1 failed without a word": (edit(streams.FAILED, (9, update("response", error={"code": 1}))), [("B1", 9)]),
     "B1 cancelled without a reason": (
-        but(streams.CANCELLED, (8, at("response", incomplete_details=None))),
+        edit(streams.CANCELLED, (8, update("response", incomplete_details=None))),
         [("B1", 8)],
     ),
-    "B2 a key is missing": (but(TEXT, (9, drop("response", "metadata"))), [("B2", 9)]),
-    "B2 a key is null": (but(TEXT, (9, at("response", tools=None))), [("B2", 9)]),
-    "B4 usage without details": (but(TEXT, (9, drop("response", "usage", "input_tokens_details"))), [("B4", 9)]),
-    "B4 usage of another type": (but(TEXT, (9, at("response", usage=7))), [("B4", 9)]),
+    "B2 a key is missing": (edit(TEXT, (9, drop("response", "metadata"))), [("B2", 9)]),
+    "B2 a key is null": (edit(TEXT, (9, update("response", tools=None))), [("B2", 9)]),
+    "B4 usage without details": (edit(TEXT, (9, drop("response", "usage", "input_tokens_details"))), [("B4", 9)]),
+    "B4 usage of another type": (edit(TEXT, (9, update("response", usage=7))), [("B4", 9)]),
     "F3 no type": ([*TEXT[:9], {"x": 1}, TEXT[9]], [("F3", 9)]),
-    "F3 no response": (but(TEXT, (1, set_fields(response=None))), [("F3", 1)]),
-    "F3 no output": (but(TEXT, (1, at("response", output={}))), [("F3", 1)]),
+    "F3 no response": (edit(TEXT, (1, set_fields(response=None))), [("F3", 1)]),
+    "F3 no output": (edit(TEXT, (1, update("response", output={}))), [("F3", 1)]),
     "F3 no item": (
         renumber([*TEXT[:9], part("response.output_item.added", output_index=1), TEXT[9]]),
         [("F3", 9)],
     ),
     "F3 no item id": (renumber([*TEXT[:9], part("response.x.delta", item_id=None), TEXT[9]]), [("F3", 9)]),
-    "F3 content of null": (but(TEXT, (2, at("item", content=None))), [("F3", 2)]),
+    "F3 content of null": (edit(TEXT, (2, update("item", content=None))), [("F3", 2)]),
     "F3 a delta that is no text": (
-        but(TEXT, (4, set_fields(delta=7))),
+        edit(TEXT, (4, set_fields(delta=7))),
         [("F3", 4), *(("I9", n) for n in (6, 7, 8))],
     ),
-    "F3 no part": (but(TEXT, (7, set_fields(part=None))), [("F3", 7), ("I7b", 8)]),
-    "F3 an error without message": (but(streams.FAILED, (8, set_fields(message=None, error=None))), [("F3", 8)]),
+    "F3 no part": (edit(TEXT, (7, set_fields(part=None))), [("F3", 7), ("I7b", 8)]),
+    "F3 an error without message": (edit(streams.FAILED, (8, set_fields(message=None, error=None))), [("F3", 8)]),
 }  # fmt: skip
 
 MLFLOW = streams.ON_INVOCATIONS
 LAST = len(MLFLOW) - 1
-PLAIN = run(text("msg_1", "It ", "is"), protocol="invocations")  # 9 responses.completed, 10 completed
+MLFLOW_TEXT = run(text("msg_1", "It ", "is"), protocol="invocations")  # 9 responses.completed, 10 completed
 INVOCATIONS: dict[str, Case] = {
-    "I14 an own event that does not say so": (renumber([*PLAIN[:9], part("odd"), *PLAIN[9:]]), [("I14", 9)]),
+    "I14 an own event that does not say so": (
+        renumber([*MLFLOW_TEXT[:9], part("odd"), *MLFLOW_TEXT[9:]]),
+        [("I14", 9)],
+    ),
     "I14 an own item": (run(streams.single(streams.DATA), protocol="invocations"), [("I14", 3)]),
     "I15 an output that is no string": (
-        but(run(call("c1"), result("c1", "x"), protocol="invocations"), *both(6, output=[])),
+        edit(run(call("c1"), result("c1", "x"), protocol="invocations"), *update_both(6, output=[])),
         [("I15", 6)],
     ),
-    "F3 a status that MLflow does not know": (but(PLAIN, *both(8, status="failed")), [("F3", 8)]),
-    "I17 no usage": (but(PLAIN, (9, drop("response", "usage"))), [("I17", 9)]),
-    "I17b left out": (without(PLAIN, 9), [("I17b", 9)]),
+    "F3 a status that MLflow does not know": (edit(MLFLOW_TEXT, *update_both(8, status="failed")), [("F3", 8)]),
+    "I17 no usage": (edit(MLFLOW_TEXT, (9, drop("response", "usage"))), [("I17", 9)]),
+    "I17b left out": (without(MLFLOW_TEXT, 9), [("I17b", 9)]),
     "I18 a refusal": (run(streams.refusal("msg_1", "No."), protocol="invocations"), [("I18", 7)]),
     "I18 a file citation": (
         run(text("msg_1", "a", annotations=[{"type": "file_citation"}]), protocol="invocations"),
         [("I18", 8)],
     ),
-    "B3 a null": (but(PLAIN, (10, at("response", error=None))), [("B3", 10)]),
+    "B3 a null": (edit(MLFLOW_TEXT, (10, update("response", error=None))), [("B3", 10)]),
 }
 
 CHAT = streams.CHAT
-COUNTED = streams.CHAT_WITH_USAGE
+CHAT_WITH_USAGE = streams.CHAT_WITH_USAGE
 COMPLETIONS: dict[str, Case] = {
-    "C1 another object": (but(CHAT, (2, set_fields(object="chunk"))), [("C1", 2)]),
-    "C1 another id": (but(CHAT, (2, set_fields(id="chatcmpl-2"))), [("C1", 2)]),
-    "C1b another model": (but(CHAT, (2, set_fields(model="x"))), [("C1b", 2)]),
-    "C1b no time": (but(CHAT, (2, drop("created"))), [("C1b", 2)]),
-    "C2 two choices": (but(CHAT, (2, set_fields(choices=CHAT[2]["choices"] * 2))), [("C2", 2)]),
+    "C1 another object": (edit(CHAT, (2, set_fields(object="chunk"))), [("C1", 2)]),
+    "C1 another id": (edit(CHAT, (2, set_fields(id="chatcmpl-2"))), [("C1", 2)]),
+    "C1b another model": (edit(CHAT, (2, set_fields(model="x"))), [("C1b", 2)]),
+    "C1b no time": (edit(CHAT, (2, drop("created"))), [("C1b", 2)]),
+    "C2 two choices": (edit(CHAT, (2, set_fields(choices=CHAT[2]["choices"] * 2))), [("C2", 2)]),
     "C2 no choice": ([*CHAT[:2], chunk(choices=[]), *CHAT[2:]], [("C2", 2)]),
-    "C2 a second answer": (but(CHAT, (2, at("choices", 0, index=1))), [("C2", 2)]),
+    "C2 a second answer": (edit(CHAT, (2, update("choices", 0, index=1))), [("C2", 2)]),
     "C2 a choice that is none": ([*CHAT[:2], chunk(choices=[7]), *CHAT[2:]], [("C2", 2)]),
-    "C2b no finish_reason": (but(CHAT, (2, drop("choices", 0, "finish_reason"))), [("C2b", 2)]),
+    "C2b no finish_reason": (edit(CHAT, (2, drop("choices", 0, "finish_reason"))), [("C2b", 2)]),
     "C3 no role": (CHAT[1:], [("C3", 0)]),
-    "C3b a role again": (but(CHAT, (2, at("choices", 0, "delta", role="assistant"))), [("C3b", 2)]),
+    "C3b a role again": (edit(CHAT, (2, update("choices", 0, "delta", role="assistant"))), [("C3b", 2)]),
     "C3 no choice at all": ([], [("C3", 1), ("C4", 1)]),
     "C4 cut": (CHAT[:-1], [("C4", 9)]),
-    "C4 an odd reason": (but(CHAT, (8, at("choices", 0, finish_reason="bored"))), [("C4", 8)]),
-    "C4b a last word": (but(CHAT, (8, at("choices", 0, "delta", content="Bye"))), [("C4b", 8)]),
+    "C4 an odd reason": (edit(CHAT, (8, update("choices", 0, finish_reason="bored"))), [("C4", 8)]),
+    "C4b a last word": (edit(CHAT, (8, update("choices", 0, "delta", content="Bye"))), [("C4b", 8)]),
     "C5 a word after the end": ([*CHAT, CHAT[2]], [("C5", 9)]),
-    "C5 a word after usage": ([*COUNTED, COUNTED[2]], [("C5", 10), ("C5", 10)]),
+    "C5 a word after usage": ([*CHAT_WITH_USAGE, CHAT_WITH_USAGE[2]], [("C5", 10), ("C5", 10)]),
     "C5 a word after an error": ([*streams.CHAT_FAILED, CHAT[2]], [("C5", 5)]),
     "C5 an error after the end": ([*CHAT, {"error": ERROR}], [("C5", 9)]),
-    "C6 usage beside a choice": (but(COUNTED[:-1], (8, set_fields(usage=streams.CHAT_USAGE))), [("C6", 8)]),
-    "C6 usage before the end": ([*COUNTED[:8], COUNTED[9]], [("C6", 8), ("C4", 10)]),
-    "C6 usage in some chunks": (but(COUNTED, (2, drop("usage"))), [("C6", 2)]),
-    "C6 usage all of a sudden": ([*CHAT, COUNTED[-1]], [("C6", 9)]),
-    "C7 a call from one": (but(CHAT, (7, at("choices", 0, "delta", "tool_calls", 0, index=2))), [("C7", 7)]),
-    "C7 a call without id": (but(CHAT, (7, drop("choices", 0, "delta", "tool_calls", 0, "id"))), [("C7", 7)]),
-    "C7 a call twice": (but(CHAT, (7, at("choices", 0, "delta", "tool_calls", 0, id="c1"))), [("C7", 7)]),
-    "C7 a name again": (but(CHAT, (5, at("choices", 0, "delta", "tool_calls", 0, "function", name="x"))), [("C7", 5)]),
+    "C6 usage beside a choice": (edit(CHAT_WITH_USAGE[:-1], (8, set_fields(usage=streams.CHAT_USAGE))), [("C6", 8)]),
+    "C6 usage before the end": ([*CHAT_WITH_USAGE[:8], CHAT_WITH_USAGE[9]], [("C6", 8), ("C4", 10)]),
+    "C6 usage in some chunks": (edit(CHAT_WITH_USAGE, (2, drop("usage"))), [("C6", 2)]),
+    "C6 usage all of a sudden": ([*CHAT, CHAT_WITH_USAGE[-1]], [("C6", 9)]),
+    "C7 a call from one": (edit(CHAT, (7, update("choices", 0, "delta", "tool_calls", 0, index=2))), [("C7", 7)]),
+    "C7 a call without id": (edit(CHAT, (7, drop("choices", 0, "delta", "tool_calls", 0, "id"))), [("C7", 7)]),
+    "C7 a call twice": (edit(CHAT, (7, update("choices", 0, "delta", "tool_calls", 0, id="c1"))), [("C7", 7)]),
+    "C7 a name again": (edit(CHAT, (5, update("choices", 0, "delta", "tool_calls", 0, "function", name="x"))), [("C7", 5)]),
     "C8 calls by turns": ([*CHAT[:8], chunk(piece(0, " ")), CHAT[8]], [("C8", 8)]),
     "C9 no call": ([*CHAT[:4], CHAT[8]], [("C9", 4)]),
     "C10 an empty delta": ([*CHAT[:2], chunk({"content": ""}), *CHAT[2:]], [("C10", 2)]),
     "C11 no message": ([*CHAT[:4], {"error": "gone"}], [("C11", 4)]),
-    "F3 no choices": (but(CHAT, (2, set_fields(choices=None))), [("F3", 2)]),
-    "F3 no delta": (but(CHAT, (2, at("choices", 0, delta=None))), [("F3", 2)]),
-    "F3 logprobs of another type": (but(CHAT, (2, at("choices", 0, logprobs=[1]))), [("F3", 2)]),
+    "F3 no choices": (edit(CHAT, (2, set_fields(choices=None))), [("F3", 2)]),
+    "F3 no delta": (edit(CHAT, (2, update("choices", 0, delta=None))), [("F3", 2)]),
+    "F3 logprobs of another type": (edit(CHAT, (2, update("choices", 0, logprobs=[1]))), [("F3", 2)]),
     "F3 content of another type": ([*CHAT[:2], chunk({"content": 7}), *CHAT[2:]], [("F3", 2), ("C10", 2)]),
     "F3 calls of another type": ([*CHAT[:2], chunk({"tool_calls": {}}), *CHAT[2:]], [("F3", 2), ("C10", 2)]),
     "F3 arguments as an object": (
-        but(CHAT, (6, at("choices", 0, "delta", "tool_calls", 0, "function", arguments={}))),
+        edit(CHAT, (6, update("choices", 0, "delta", "tool_calls", 0, "function", arguments={}))),
         [("F3", 6)],
     ),
-    "F3 usage of another type": ([*COUNTED[:-1], chunk(choices=[], usage=[1])], [("F3", 9)]),
+    "F3 usage of another type": ([*CHAT_WITH_USAGE[:-1], chunk(choices=[], usage=[1])], [("F3", 9)]),
 }  # fmt: skip
 
 UI = streams.UI  # 2-5 the tool, 6 finish-step, 7 start-step, 8-10 the text, 11 finish-step, 12 finish
-INPUT = part("tool-input-available", toolCallId="c9", toolName="x", input={})
+TOOL_INPUT = part("tool-input-available", toolCallId="c9", toolName="x", input={})
 PARTS: dict[str, Case] = {
     "U1 an unknown type": ([*UI[:2], part("odd"), *UI[2:]], [("U1", 2)]),
     "U1 a type of version 7": ([*UI[:2], part("custom"), *UI[2:]], [("U1", 2)]),
     "U2 no start": (UI[1:], [("U2", 0)]),
     "U2 start again": ([*UI[:2], *UI[:1], *UI[2:]], [("U2", 2)]),
-    "U2 no id": (but(UI, (0, drop("messageId"))), [("U2", 0)]),
+    "U2 no id": (edit(UI, (0, drop("messageId"))), [("U2", 0)]),
     "U3 cut": (UI[:-1], [("U3", 13)]),
     "U3 cut in the middle of a text": (UI[:10], [("U6", 11), ("U3", 11)]),
     "U3 more after the end": ([*UI, part("data-x", data=1)], [("U3", 13)]),
@@ -318,60 +321,62 @@ PARTS: dict[str, Case] = {
     "U7 an input twice": ([*UI[:5], *UI[4:]], [("U7", 5)]),
     "U7 a start twice": ([*UI[:3], *UI[2:]], [("U7", 3)]),
     "U7 an input that is never available": ([*UI[:4], *UI[6:]], [("U7", 10)]),
-    "U7 another name": (but(UI, (4, set_fields(toolName="x"))), [("U7", 4)]),
+    "U7 another name": (edit(UI, (4, set_fields(toolName="x"))), [("U7", 4)]),
     "U7 an approval of no call": (
         [*UI[:2], part("tool-approval-request", approvalId="a", toolCallId="c8"), *UI[2:]],
         [("U7", 2)],
     ),
     "U8b an output in a later step": ([*UI[:5], *UI[6:8], UI[5], *UI[11:]], [("U8b", 7)]),
     "U9 a text in the step of an output": ([*UI[:6], *UI[8:]], [("U9", 6)]),
-    "U10 another input": (but(UI, (4, set_fields(input={}))), [("U10", 4)]),
-    "U11 it finished well": (but(streams.UI_FAILED, (13, set_fields(finishReason="stop"))), [("U11", 13)]),
-    "U12 an odd reason": (but(UI, (12, set_fields(finishReason="bored"))), [("U12", 12)]),
+    "U10 another input": (edit(UI, (4, set_fields(input={}))), [("U10", 4)]),
+    "U11 it finished well": (edit(streams.UI_FAILED, (13, set_fields(finishReason="stop"))), [("U11", 13)]),
+    "U12 an odd reason": (edit(UI, (12, set_fields(finishReason="bored"))), [("U12", 12)]),
     "F3 no type": ([*UI[:2], {"x": 1}, *UI[2:]], [("F3", 2)]),
-    "F3 a delta that is no text": (but(UI, (9, set_fields(delta=7))), [("F3", 9)]),
+    "F3 a delta that is no text": (edit(UI, (9, set_fields(delta=7))), [("F3", 9)]),
     "F3 data without data": ([*UI[:2], part("data-x"), *UI[2:]], [("F3", 2)]),
 }  # fmt: skip
 
-TABLES: dict[Protocol, dict[str, Case]] = {
+CASES_BY_PROTOCOL: dict[Protocol, dict[str, Case]] = {
     "responses": RESPONSES,
     "invocations": INVOCATIONS,
     "chat-completions": COMPLETIONS,
     "ui-stream": PARTS,
 }
-CASES = [(protocol, name, *case) for protocol, table in TABLES.items() for name, case in table.items()]
+CASES = [(protocol, name, *case) for protocol, table in CASES_BY_PROTOCOL.items() for name, case in table.items()]
 
 
 @pytest.mark.parametrize(
     ("protocol", "frames", "expected"), [(p, f, t) for p, _, f, t in CASES], ids=[f"{c[0]}: {c[1]}" for c in CASES]
 )
-def test_a_broken_rule_is_reported_with_its_frame(protocol: Protocol, frames: list[Frame], expected: Broke) -> None:
+def test_a_broken_rule_is_reported_with_its_frame(
+    protocol: Protocol, frames: list[Frame], expected: Violations
+) -> None:
     assert rule_violations(grade(sse(frames, protocol), protocol)) == expected
 
 
-GOOD = sse(TEXT)
-FRAMING: dict[str, tuple[Protocol, bytes, Broke]] = {
-    "F1 not JSON": ("responses", GOOD + b"data: {\n\n", [("F6", 11), ("F1", 11)]),
+VALID = sse(TEXT)
+FRAMING: dict[str, tuple[Protocol, bytes, Violations]] = {
+    "F1 not JSON": ("responses", VALID + b"data: {\n\n", [("F6", 11), ("F1", 11)]),
     "F1 no object": ("ui-stream", sse(UI, "ui-stream", end=b"data: 7\n\n" + DONE), [("F1", 13)]),
     "F1 not UTF-8": ("ui-stream", sse(UI, "ui-stream", end=b'data: "\xff"\n\n' + DONE), [("F1", 13)]),
     "F1 nothing": ("ui-stream", b'{"type": "start"}\n', [("F1", 0), ("U3", 0)]),
-    "F2 not closed": ("responses", GOOD[:-1], [("F2", 10)]),
-    "F2 cut in a line": ("responses", GOOD[:-2], [("F2", 10)]),
+    "F2 not closed": ("responses", VALID[:-1], [("F2", 10)]),
+    "F2 cut in a line": ("responses", VALID[:-2], [("F2", 10)]),
     "F4 no event line": ("responses", sse(TEXT[:1], "invocations", end=b"") + sse(TEXT[1:]), [("F4", 0)]),
-    "F4 another name": ("responses", GOOD.replace(b"event: response.created", b"event: x"), [("F4", 0)]),
-    "F4 a name where none belongs": ("invocations", b"event: x\n" + sse(PLAIN, "invocations"), [("F4", 0)]),
-    "F4 an id": ("responses", b"id: 1\nretry: 2\n" + GOOD, [("F4", 0)]),
-    "F4 a comment inside": ("responses", b": hello\n" + GOOD, [("F4", 0)]),
-    "F6 two ends": ("responses", GOOD + DONE, [("F6", 11)]),
+    "F4 another name": ("responses", VALID.replace(b"event: response.created", b"event: x"), [("F4", 0)]),
+    "F4 a name where none belongs": ("invocations", b"event: x\n" + sse(MLFLOW_TEXT, "invocations"), [("F4", 0)]),
+    "F4 an id": ("responses", b"id: 1\nretry: 2\n" + VALID, [("F4", 0)]),
+    "F4 a comment inside": ("responses", b": hello\n" + VALID, [("F4", 0)]),
+    "F6 two ends": ("responses", VALID + DONE, [("F6", 11)]),
     "I3b no [DONE]": ("responses", sse(TEXT, end=b""), [("I3b", 10)]),
-    "I3b no [DONE] on invocations": ("invocations", sse(PLAIN, "invocations", end=b""), [("I3b", 11)]),
+    "I3b no [DONE] on invocations": ("invocations", sse(MLFLOW_TEXT, "invocations", end=b""), [("I3b", 11)]),
     "C12 no [DONE]": ("chat-completions", sse(CHAT, "chat-completions", end=b""), [("C12", 9)]),
     "U13 no [DONE]": ("ui-stream", sse(UI, "ui-stream", end=b""), [("U13", 13)]),
 }
 
 
 @pytest.mark.parametrize(("protocol", "stream", "expected"), FRAMING.values(), ids=FRAMING.keys())
-def test_broken_framing_is_reported(protocol: Protocol, stream: bytes, expected: Broke) -> None:
+def test_broken_framing_is_reported(protocol: Protocol, stream: bytes, expected: Violations) -> None:
     assert rule_violations(grade(stream, protocol)) == expected
 
 
@@ -386,7 +391,7 @@ def test_a_tool_output_in_a_later_step_breaks_a_must_rule_only_in_version_5() ->
 
 
 def test_allowed_ui_part_types_depend_on_the_version() -> None:
-    approval = [*UI[:2], INPUT, part("tool-approval-request", approvalId="a", toolCallId="c9"), *UI[2:]]
+    approval = [*UI[:2], TOOL_INPUT, part("tool-approval-request", approvalId="a", toolCallId="c9"), *UI[2:]]
     custom = [*UI[:2], part("custom"), part("reasoning-file"), *UI[2:]]
 
     assert rule_violations(grade(sse(approval, "ui-stream"), "ui-stream", ui_version=5)) == [("U1", 3)]
@@ -406,10 +411,10 @@ def test_response_headers_are_graded_with_the_stream() -> None:
 
 BODY: Any = TOOLS[-1]["response"]
 COMPLETION = streams.CHAT_WHOLE
-MESSAGE = ("choices", 0, "message")
+MESSAGE_PATH = ("choices", 0, "message")
 
 
-def changed(value: Any, change: Callable[[Any], Any]) -> Any:
+def edit_body(value: Any, change: Callable[[Any], Any]) -> Any:
     copy = deepcopy(value)
     change(copy)
     return copy
@@ -417,17 +422,17 @@ def changed(value: Any, change: Callable[[Any], Any]) -> Any:
 
 BODIES: dict[str, tuple[Protocol, list[Frame], Any, list[str]]] = {
     "another body": ("responses", TOOLS, BODY | {"model": "x"}, ["I16"]),
-    "a key left out": ("responses", TOOLS, changed(BODY, drop("usage")), ["B2", "I16"]),
+    "a key left out": ("responses", TOOLS, edit_body(BODY, drop("usage")), ["B2", "I16"]),
     "a body for a failed run": ("responses", streams.FAILED, BODY, ["I16"]),
     "no object": ("responses", TOOLS, [], ["F3"]),
     "not JSON": ("responses", TOOLS, b"<html>", ["F3"]),
     "an item that is none": ("responses", TOOLS, BODY | {"output": [7]}, ["F3", "I16"]),
-    "a null item id": ("responses", TOOLS, changed(BODY, at("output", 0, id=None)), ["I15", "I16"]),
-    "another text": ("chat-completions", CHAT, changed(COMPLETION, at(*MESSAGE, content="x")), ["C14"]),
+    "a null item id": ("responses", TOOLS, edit_body(BODY, update("output", 0, id=None)), ["I15", "I16"]),
+    "another text": ("chat-completions", CHAT, edit_body(COMPLETION, update(*MESSAGE_PATH, content="x")), ["C14"]),
     "no error": ("chat-completions", streams.CHAT_FAILED, COMPLETION, ["C14"]),
     "no completion": ("chat-completions", CHAT, {"object": "chat.completion"}, ["C13"]),
     "no answer": ("chat-completions", CHAT, [], ["C13"]),
-    "another role": ("chat-completions", CHAT, changed(COMPLETION, at(*MESSAGE, role="user")), ["C13"]),
+    "another role": ("chat-completions", CHAT, edit_body(COMPLETION, update(*MESSAGE_PATH, role="user")), ["C13"]),
 }
 
 
@@ -458,8 +463,8 @@ def test_a_body_of_another_run_may_differ_but_not_be_empty() -> None:
 def test_a_completion_of_another_run_may_differ_but_not_be_empty() -> None:
     stream = sse(CHAT, "chat-completions")
     message = {"role": "assistant", "content": "Noon."}
-    other = changed(COMPLETION, at("choices", 0, message=message, finish_reason="stop"))
-    silent = changed(other, at(*MESSAGE, content=""))
+    other = edit_body(COMPLETION, update("choices", 0, message=message, finish_reason="stop"))
+    silent = edit_body(other, update(*MESSAGE_PATH, content=""))
 
     def broken_rules(response_body: Any) -> list[str]:
         graded = grade_body(response_body, "chat-completions", stream=stream, body_from="another-run")
@@ -474,21 +479,25 @@ def test_a_body_can_be_graded_without_a_stream() -> None:
     assert grade_body(b"anything", "ui-stream").ok is False
 
 
-REFUSED = b'{"error":{"message":"No.","type":"invalid_request","code":"invalid_type","param":"input"},"detail":"No."}'
-REFUSALS: dict[str, tuple[Protocol, int, bytes, list[str]]] = {
-    "as the contract says": ("responses", 400, REFUSED, []),
+ERROR_BODY = (
+    b'{"error":{"message":"No.","type":"invalid_request","code":"invalid_type","param":"input"},"detail":"No."}'
+)
+ERROR_RESPONSES: dict[str, tuple[Protocol, int, bytes, list[str]]] = {
+    "as the contract says": ("responses", 400, ERROR_BODY, []),
     "a line of text": ("ui-stream", 400, b"messages must be a list", []),
     "answered": ("responses", 200, b"{}", ["E2"]),
     "a crash": ("chat-completions", 500, b"", ["E2"]),
     "no error": ("responses", 422, b'{"detail": []}', ["E3"]),
     "no JSON": ("chat-completions", 400, b"\xff<html>", ["E3"]),
-    "JSON where text is shown": ("ui-stream", 400, REFUSED, ["E3"]),
+    "JSON where text is shown": ("ui-stream", 400, ERROR_BODY, ["E3"]),
     "nothing to show": ("ui-stream", 400, b"", ["E3"]),
     "a short error": ("responses", 400, b'{"error":{"message":"No."}}', ["E4"]),
 }
 
 
-@pytest.mark.parametrize(("protocol", "status", "body", "expected"), REFUSALS.values(), ids=REFUSALS.keys())
+@pytest.mark.parametrize(
+    ("protocol", "status", "body", "expected"), ERROR_RESPONSES.values(), ids=ERROR_RESPONSES.keys()
+)
 def test_the_refusal_of_a_bad_request_is_graded(
     protocol: Protocol, status: int, body: bytes, expected: list[str]
 ) -> None:
@@ -508,7 +517,7 @@ def test_every_rule_is_broken_by_a_test_of_this_file() -> None:
     broken_rules = {rule for *_, broke in CASES for rule, _ in broke}
     broken_rules |= {rule for *_, broke in FRAMING.values() for rule, _ in broke}
     broken_rules |= {rule for *_, rules in BODIES.values() for rule in rules}
-    broken_rules |= {rule for *_, rules in REFUSALS.values() for rule in rules}
+    broken_rules |= {rule for *_, rules in ERROR_RESPONSES.values() for rule in rules}
 
     service_rules = {rule.id for rule in SERVICE_RULES}  # In test_services.py.
     assert broken_rules | {"E1", "F5", "I16b", "U8", "U14"} | service_rules == set(RULES)

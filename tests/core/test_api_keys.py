@@ -75,10 +75,10 @@ def test_the_repr_of_a_key_masks_its_secret() -> None:
 
 
 @given(st.text(max_size=60), st.one_of(st.none(), st.binary(min_size=32, max_size=32)))
-def test_random_guesses_do_not_verify(guess: str, kept: bytes | None) -> None:
+def test_random_guesses_do_not_verify(guess: str, stored: bytes | None) -> None:
     guess = guess.encode("utf-8", "replace").decode()
 
-    assert not api_keys.verify_secret(guess, kept)
+    assert not api_keys.verify_secret(guess, stored)
 
 
 def test_a_missing_or_empty_hash_never_verifies() -> None:

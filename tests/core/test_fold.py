@@ -31,7 +31,7 @@ NOTE = Annotation(kind="url", url="https://host/")
 STARTED = RunStarted(run_id="run_r")
 
 
-def spent(tokens: int) -> Usage:
+def usage_of(tokens: int) -> Usage:
     return Usage(input_tokens=tokens, output_tokens=tokens)
 
 
@@ -100,17 +100,17 @@ def test_the_fold_of_an_unfinished_run_contains_only_ended_items() -> None:
 @pytest.mark.parametrize(
     ("terminal", "reply"),
     [
-        (RunFinished(finish="length"), Reply(run_id="run_r", finish="length", usage=spent(3))),
-        (RunFinished(value=None), Reply(run_id="run_r", finish="stop", usage=spent(3), value=None)),
-        (RunFinished(usage=spent(9)), Reply(run_id="run_r", finish="stop", usage=spent(9))),
-        (RunFailed(code="x", message="y"), Reply(run_id="run_r", finish="error", usage=spent(3))),
-        (RunFailed(usage=spent(9)), Reply(run_id="run_r", finish="error", usage=spent(9))),
-        (RunCancelled(), Reply(run_id="run_r", finish="cancelled", usage=spent(3))),
+        (RunFinished(finish="length"), Reply(run_id="run_r", finish="length", usage=usage_of(3))),
+        (RunFinished(value=None), Reply(run_id="run_r", finish="stop", usage=usage_of(3), value=None)),
+        (RunFinished(usage=usage_of(9)), Reply(run_id="run_r", finish="stop", usage=usage_of(9))),
+        (RunFailed(code="x", message="y"), Reply(run_id="run_r", finish="error", usage=usage_of(3))),
+        (RunFailed(usage=usage_of(9)), Reply(run_id="run_r", finish="error", usage=usage_of(9))),
+        (RunCancelled(), Reply(run_id="run_r", finish="cancelled", usage=usage_of(3))),
     ],
     ids=["length", "null is a value", "the end's usage replaces the sum", "failed", "failed with usage", "cancelled"],
 )
 def test_usage_is_summed_and_finish_comes_from_the_terminal_event(terminal: TerminalEvent, reply: Reply) -> None:
-    assert fold([STARTED, UsageAdded(usage=spent(1)), UsageAdded(usage=spent(2)), terminal]) == reply
+    assert fold([STARTED, UsageAdded(usage=usage_of(1)), UsageAdded(usage=usage_of(2)), terminal]) == reply
 
 
 def test_a_chat_has_no_value() -> None:

@@ -35,10 +35,10 @@ from tests.core.stream_checker import check_stream
 
 NOTE = Annotation(kind="url", url="https://host/")
 PICTURE = File(media_type="image/png", url="https://host/a.png")
-SPENT = Usage(input_tokens=3, output_tokens=5)
+USAGE = Usage(input_tokens=3, output_tokens=5)
 
 
-def told(grammar: Grammar, values: Sequence[Any], terminal: TerminalEvent | None = None) -> list[Event]:
+def emitted_events(grammar: Grammar, values: Sequence[Any], terminal: TerminalEvent | None = None) -> list[Event]:
     """All events that the grammar emits for the values, from start to end."""
     events = [*grammar.start(RunStarted(run_id="run_r"))]
     for value in values:
@@ -77,7 +77,7 @@ def result(call_id: str, output: Any, *, message: str) -> ToolReturned:
     return ToolReturned(item=f"fco_{call_id}", message=message, call_id=call_id, output=output)
 
 
-CALLED = RunFinished(finish="tool-calls")
+FINISHED_WITH_CALLS = RunFinished(finish="tool-calls")
 """The end of a run that leaves a tool call to the client."""
 
 REPAIRS: dict[str, tuple[list[Any], list[Event]]] = {
@@ -164,12 +164,12 @@ REPAIRS: dict[str, tuple[list[Any], list[Event]]] = {
         ],
     ),
     "data, files and usage pass by": (
-        ["a", Data(name="n", value=1), PICTURE, SPENT, "b"],
+        ["a", Data(name="n", value=1), PICTURE, USAGE, "b"],
         [
             *text("msg_r_1", "a")[:-1],
             PartAdded(item="dat_r_2", message="msg_r_1", part=Data(name="n", value=1)),
             PartAdded(item="fil_r_3", message="msg_r_1", part=PICTURE),
-            UsageAdded(usage=SPENT),
+            UsageAdded(usage=USAGE),
             TextDelta(item="msg_r_1", delta="b"),
             TextEnded(item="msg_r_1", text="ab"),
         ],
@@ -210,15 +210,15 @@ REPAIRS: dict[str, tuple[list[Any], list[Event]]] = {
     ),
     "a call without an id": (
         [ToolCall(call_id="", name="now")],
-        [*call("call_r_1", message="msg_r_2"), CALLED],
+        [*call("call_r_1", message="msg_r_2"), FINISHED_WITH_CALLS],
     ),
     "a call in pieces": (
         [ToolStarted(call_id="c", name="now"), ToolDelta(delta="{"), ToolDelta(delta="}")],
-        [*call("c", "{", "}", message="msg_r_1"), CALLED],
+        [*call("c", "{", "}", message="msg_r_1"), FINISHED_WITH_CALLS],
     ),
     "a call's arguments come whole": (
         [ToolStarted(item="i", call_id="c", name="now"), ToolEnded(item="i", arguments="{}")],
-        [*call("c", "{}", message="msg_r_1"), CALLED],
+        [*call("c", "{}", message="msg_r_1"), FINISHED_WITH_CALLS],
     ),
     "a call answers to three names": (
         [
@@ -228,7 +228,7 @@ REPAIRS: dict[str, tuple[list[Any], list[Event]]] = {
             ToolDelta(item="c", delta="3"),
             ToolEnded(item="c"),
         ],
-        [*call("c", "1", "2", "3", message="msg_r_1"), CALLED],
+        [*call("c", "1", "2", "3", message="msg_r_1"), FINISHED_WITH_CALLS],
     ),
     "named calls grow side by side": (
         [
@@ -246,7 +246,7 @@ REPAIRS: dict[str, tuple[list[Any], list[Event]]] = {
             ToolDelta(item="fc_c", delta="3"),
             ToolEnded(item="fc_c", arguments="13"),
             ToolEnded(item="fc_d", arguments="2"),
-            CALLED,
+            FINISHED_WITH_CALLS,
         ],
     ),
     "a result ends its call, and the call's own end comes late": (
@@ -399,8 +399,8 @@ REPAIRS: dict[str, tuple[list[Any], list[Event]]] = {
     ),
     "a remote's own start": ([RunStarted(run_id="theirs"), "a"], text("msg_r_1", "a")),
     "a producer's own end": (
-        ["a", RunCancelled(usage=SPENT)],
-        [*text("msg_r_1", "a"), RunCancelled(usage=SPENT)],
+        ["a", RunCancelled(usage=USAGE)],
+        [*text("msg_r_1", "a"), RunCancelled(usage=USAGE)],
     ),
     "a producer's own end with open calls": (
         [ToolCall(call_id="c", name="now"), RunFinished(finish="length")],
@@ -416,13 +416,13 @@ HISTORY = [
 
 @pytest.mark.parametrize(("values", "expected"), REPAIRS.values(), ids=REPAIRS)
 def test_the_output_of_a_sloppy_producer_is_repaired(values: list[Any], expected: list[Event]) -> None:
-    stream = told(Grammar("run_r", history=HISTORY), values)
+    stream = emitted_events(Grammar("run_r", history=HISTORY), values)
 
     assert stream == run(*expected)
     check_stream(stream, open_calls={"asked"})
 
 
-MISFIT = "that does not fit its type (Expected"
+TYPE_MISMATCH = "that does not fit its type (Expected"
 
 FAULTS: dict[str, tuple[list[Any], Any, str]] = {
     "a result for no call": (
@@ -500,17 +500,17 @@ FAULTS: dict[str, tuple[list[Any], Any, str]] = {
     "a number where text belongs": (
         [],
         TextDelta(delta=5),  # type: ignore[arg-type]
-        f"after 1 events, at a text-delta: it is a TextDelta {MISFIT} `str`, got `int` - at `$.delta`)",
+        f"after 1 events, at a text-delta: it is a TextDelta {TYPE_MISMATCH} `str`, got `int` - at `$.delta`)",
     ),
     "a message of plain text": (
         [],
         Message(role="assistant", parts=["hi"]),  # type: ignore[list-item]
-        f"after 1 events, at a message: it is a Message {MISFIT} `object`, got `str` - at `$.parts[0]`)",
+        f"after 1 events, at a message: it is a Message {TYPE_MISMATCH} `object`, got `str` - at `$.parts[0]`)",
     ),
     "a usage that is none": (
         [],
         Usage(input_tokens="3", output_tokens=5),  # type: ignore[arg-type]
-        f"after 1 events, at a usage: it is a UsageAdded {MISFIT} `int`, got `str` - at `$.usage.input_tokens`)",
+        f"after 1 events, at a usage: it is a UsageAdded {TYPE_MISMATCH} `int`, got `str` - at `$.usage.input_tokens`)",
     ),
     "data that is not JSON": (
         [],
@@ -525,8 +525,8 @@ FAULTS: dict[str, tuple[list[Any], Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("before", "fault", "where"), FAULTS.values(), ids=FAULTS)
-def test_an_invalid_event_raises_bad_stream_with_its_position(before: list[Any], fault: Any, where: str) -> None:
+@pytest.mark.parametrize(("before", "fault", "detail"), FAULTS.values(), ids=FAULTS)
+def test_an_invalid_event_raises_bad_stream_with_its_position(before: list[Any], fault: Any, detail: str) -> None:
     grammar = Grammar("run_r", history=HISTORY)
     stream = [*grammar.start(RunStarted(run_id="run_r"))]
     for value in before:
@@ -535,7 +535,7 @@ def test_an_invalid_event_raises_bad_stream_with_its_position(before: list[Any],
     with pytest.raises(BadStream) as caught:
         grammar.feed(fault)
 
-    assert caught.value.message == f"The workflow broke the stream {where}."
+    assert caught.value.message == f"The workflow broke the stream {detail}."
     stream += grammar.end(RunFailed(code=caught.value.code, message=caught.value.message))
     check_stream(stream, open_calls={"asked"})
 
@@ -591,7 +591,7 @@ def test_text_after_the_end_raises_bad_stream() -> None:
     [
         (RunFinished(), RunFinished(finish="tool-calls")),
         (RunFinished(finish="interrupted"), RunFinished(finish="interrupted")),
-        (RunCancelled(usage=SPENT), RunCancelled(usage=SPENT)),
+        (RunCancelled(usage=USAGE), RunCancelled(usage=USAGE)),
         (RunFailed(code="x", message="half \ud800"), RunFailed(code="x", message="half \ufffd")),
         (
             RunFailed(code="x", message="y", details={"who": Unwritable()}),
@@ -606,7 +606,7 @@ def test_text_after_the_end_raises_bad_stream() -> None:
 def test_every_terminal_event_closes_open_items(terminal: TerminalEvent, expected: TerminalEvent) -> None:
     values = [ReasoningDelta(item="r", delta="a"), ToolStarted(call_id="c", name="now")]
 
-    stream = told(Grammar("run_r"), values, terminal)
+    stream = emitted_events(Grammar("run_r"), values, terminal)
 
     assert stream == run(
         ReasoningStarted(item="r", message="msg_r_1"),
@@ -621,7 +621,7 @@ def test_every_terminal_event_closes_open_items(terminal: TerminalEvent, expecte
 def test_a_long_call_id_of_the_history_is_matched_by_its_short_form() -> None:
     history = [Message.assistant(ToolCall(call_id="c" * 70, name="now"))]
 
-    stream = told(Grammar("run_r", history=history), [ToolResult(call_id="c" * 70, output=1)])
+    stream = emitted_events(Grammar("run_r", history=history), [ToolResult(call_id="c" * 70, output=1)])
 
     short = f"{'c' * 40}-6fe5981a3146"
     assert [event.call_id for event in stream if isinstance(event, ToolReturned)] == [short]
@@ -638,14 +638,14 @@ def test_a_long_call_id_of_the_history_is_matched_by_its_short_form() -> None:
         (ToolCall(call_id="c", name="now", arguments="{}"), len('"now"') + 2),
         (Data(name="n", value=[1]), len('{"type":"data","name":"n","value":[1]}')),
         (Refusal(text="é"), len('{"type":"refusal","text":""}') + 2),
-        (SPENT, 0),
+        (USAGE, 0),
         ("", 0),
     ],
 )
 def test_size_counts_the_bytes_of_the_output(value: Any, size: int) -> None:
     grammar = Grammar("run_r")
 
-    told(grammar, [value])
+    emitted_events(grammar, [value])
 
     assert grammar.size == size
 
@@ -653,7 +653,7 @@ def test_size_counts_the_bytes_of_the_output(value: Any, size: int) -> None:
 def test_size_counts_tool_outputs_and_all_deltas() -> None:
     grammar = Grammar("run_r")
 
-    told(grammar, ["ab", "cd", "é", ToolCall(call_id="c", name=""), ToolResult(call_id="c", output={"a": 1})])
+    emitted_events(grammar, ["ab", "cd", "é", ToolCall(call_id="c", name=""), ToolResult(call_id="c", output={"a": 1})])
 
     assert grammar.size == 6 + len('{"a":1}')
     assert grammar.count == 10

@@ -33,8 +33,8 @@ from palaver.errors import BadStream
 from tests.core.strategies import RUN, hostile, sloppy, terminals
 from tests.core.stream_checker import check_stream
 
-lawful = settings(max_examples=120)
-"""More examples than elsewhere: every protocol relies on these streams being valid."""
+more_examples = settings(max_examples=120)
+"""More examples than in other tests: every protocol relies on these streams being valid."""
 
 HISTORY = [
     Message.assistant(ToolCall(call_id="h1", name="now"), ToolCall(call_id="h2", name="now")),
@@ -56,31 +56,31 @@ def stream_of(values: Sequence[Any], terminal: TerminalEvent | None = None) -> l
     return stream
 
 
-@lawful
+@more_examples
 @given(sloppy)
 def test_a_sloppy_producer_yields_a_valid_stream(values: Sequence[Any]) -> None:
     check_stream(stream_of(values), open_calls={"h1"})
 
 
-@lawful
+@more_examples
 @given(hostile)
 def test_a_hostile_producer_yields_a_valid_stream(values: Sequence[Any]) -> None:
     check_stream(stream_of(values), open_calls={"h1"})
 
 
-@lawful
+@more_examples
 @given(sloppy, terminals)
 def test_the_stream_is_valid_for_any_terminal_event(values: Sequence[Any], terminal: TerminalEvent) -> None:
     check_stream(stream_of(values, terminal), open_calls={"h1"})
 
 
-@lawful
+@more_examples
 @given(hostile)
 def test_the_same_values_give_the_same_stream(values: Sequence[Any]) -> None:
     assert stream_of(values) == stream_of(values)
 
 
-@lawful
+@more_examples
 @given(hostile)
 def test_output_after_the_stream_broke_is_ignored(values: Sequence[Any]) -> None:
     grammar = Grammar(RUN, history=HISTORY)
@@ -95,24 +95,24 @@ def test_output_after_the_stream_broke_is_ignored(values: Sequence[Any]) -> None
     assert stream == stream_of(values)
 
 
-@lawful
+@more_examples
 @given(sloppy, terminals)
 def test_the_fold_equals_what_a_naive_client_builds_from_deltas(values: Sequence[Any], terminal: TerminalEvent) -> None:
     stream = stream_of(values, terminal)
 
-    assert fold(stream) == naive(stream)
+    assert fold(stream) == naive_fold(stream)
 
 
-@lawful
+@more_examples
 @given(hostile)
 def test_the_fold_of_a_hostile_producer_equals_what_a_naive_client_builds(values: Sequence[Any]) -> None:
     stream = stream_of(values)
 
-    assert fold(stream) == naive(stream)
+    assert fold(stream) == naive_fold(stream)
 
 
-def naive(stream: Sequence[Event]) -> Reply:
-    """A client that builds from starts and deltas; from ends it takes only what no delta carries."""
+def naive_fold(stream: Sequence[Event]) -> Reply:
+    """Fold like a client that builds from starts and deltas, and takes from ends only what no delta carries."""
     rendered: dict[str, list[dict[str, Any]]] = {}
     items: dict[str, dict[str, Any]] = {}
     usages: list[Usage] = []
@@ -145,8 +145,8 @@ def naive(stream: Sequence[Event]) -> Reply:
         for other in usages[1:]:
             usage += other
     messages: list[Message] = []
-    for message, drawn in rendered.items():
-        parts = [_part(**one) for one in drawn]
+    for message, entries in rendered.items():
+        parts = [_part(**one) for one in entries]
         role = "tool" if isinstance(parts[0], ToolResult) else "assistant"
         messages.append(Message(role=role, parts=tuple(parts), id=message))
     return Reply(run_id=RUN, messages=tuple(messages), value=value, usage=usage, finish=finish)  # type: ignore[arg-type]

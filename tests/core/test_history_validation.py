@@ -13,14 +13,14 @@ from tests.core.strategies import messages
 
 HELLO = Message.user("Hello")
 RULES = Message.system("Be brief.")
-DEVELOPED = Message(role="developer", parts=(Text(text="Be kind."),), metadata={"origin": "server", "team": "a"})
+DEVELOPER_RULES = Message(role="developer", parts=(Text(text="Be kind."),), metadata={"origin": "server", "team": "a"})
 
 
 def call(*ids: str) -> Message:
     return Message.assistant(*[ToolCall(call_id=one, name="now") for one in ids])
 
 
-def answer(*ids: str) -> Message:
+def tool_results(*ids: str) -> Message:
     return Message(role="tool", parts=tuple(ToolResult(call_id=one, output="12:00") for one in ids))
 
 
@@ -29,7 +29,7 @@ def picture(url: str) -> File:
 
 
 def test_a_valid_history_is_returned_unchanged() -> None:
-    history = (HELLO, call("a", "b"), answer("b"), answer("a"), Message.assistant("Noon."))
+    history = (HELLO, call("a", "b"), tool_results("b"), tool_results("a"), Message.assistant("Noon."))
 
     assert validate_history(history) == (history, [])
 
@@ -41,7 +41,7 @@ def test_a_valid_history_is_returned_unchanged() -> None:
             "keep",
             (
                 Message(role="system", parts=RULES.parts, metadata={"origin": "client"}),
-                Message(role="developer", parts=DEVELOPED.parts, metadata={"origin": "client", "team": "a"}),
+                Message(role="developer", parts=DEVELOPER_RULES.parts, metadata={"origin": "client", "team": "a"}),
                 HELLO,
             ),
             [],
@@ -56,10 +56,10 @@ def test_a_valid_history_is_returned_unchanged() -> None:
 def test_a_clients_instructions_are_marked_or_dropped(
     system: SystemPolicy, expected: tuple[Message, ...], warnings: list[str]
 ) -> None:
-    assert validate_history([RULES, DEVELOPED, HELLO], system=system) == (expected, warnings)
+    assert validate_history([RULES, DEVELOPER_RULES, HELLO], system=system) == (expected, warnings)
 
 
-UNANSWERED: dict[str, tuple[Sequence[Message], tuple[Message, ...], list[str]]] = {
+UNANSWERED_CALLS: dict[str, tuple[Sequence[Message], tuple[Message, ...], list[str]]] = {
     "a trailing call": ([HELLO, call("a")], (HELLO,), ["dropped calls without a result: a"]),
     "a call beside words": (
         [Message.assistant("Wait.", ToolCall(call_id="a", name="now"))],
@@ -67,49 +67,49 @@ UNANSWERED: dict[str, tuple[Sequence[Message], tuple[Message, ...], list[str]]] 
         ["dropped calls without a result: a"],
     ),
     "one of several": (
-        [call("a", "b", "c"), answer("b")],
-        (call("b"), answer("b")),
+        [call("a", "b", "c"), tool_results("b")],
+        (call("b"), tool_results("b")),
         ["dropped calls without a result: a, c"],
     ),
-    "an id that came again, answered": ([call("a"), answer("a")] * 2, (call("a"), answer("a")) * 2, []),
+    "an id that came again, answered": ([call("a"), tool_results("a")] * 2, (call("a"), tool_results("a")) * 2, []),
     "an id that came again, unanswered": (
-        [call("a"), answer("a"), call("a")],
-        (call("a"), answer("a")),
+        [call("a"), tool_results("a"), call("a")],
+        (call("a"), tool_results("a")),
         ["dropped calls without a result: a"],
     ),
     "an id that came again too soon": (
-        [call("a"), call("a"), answer("a")],
-        (call("a"), answer("a")),
+        [call("a"), call("a"), tool_results("a")],
+        (call("a"), tool_results("a")),
         ["dropped calls without a result: a"],
     ),
 }
 
 
-@pytest.mark.parametrize(("sent", "expected", "warnings"), UNANSWERED.values(), ids=UNANSWERED)
+@pytest.mark.parametrize(("sent", "expected", "warnings"), UNANSWERED_CALLS.values(), ids=UNANSWERED_CALLS)
 def test_calls_without_a_result_are_dropped_with_a_warning(
     sent: Sequence[Message], expected: tuple[Message, ...], warnings: list[str]
 ) -> None:
     assert validate_history(sent) == (expected, warnings)
 
 
-REFUSED: dict[str, tuple[Sequence[Message], SystemPolicy, tuple[str, str, str | None]]] = {
+REJECTED_HISTORIES: dict[str, tuple[Sequence[Message], SystemPolicy, tuple[str, str, str | None]]] = {
     "a system message that the author refuses": (
         [HELLO, RULES],
         "reject",
         ("invalid_value", "Message 1 is a system message; this workflow takes none from clients.", "/messages/1"),
     ),
     "a developer message that the author refuses": (
-        [DEVELOPED],
+        [DEVELOPER_RULES],
         "reject",
         ("invalid_value", "Message 0 is a developer message; this workflow takes none from clients.", "/messages/0"),
     ),
     "a result for no call": (
-        [HELLO, answer("a")],
+        [HELLO, tool_results("a")],
         "keep",
         ("unknown_call", "Message 1 answers call 'a', which no message before it makes.", "/messages/1"),
     ),
     "a result before its call": (
-        [answer("a"), call("a")],
+        [tool_results("a"), call("a")],
         "keep",
         ("unknown_call", "Message 0 answers call 'a', which no message before it makes.", "/messages/0"),
     ),
@@ -119,12 +119,12 @@ REFUSED: dict[str, tuple[Sequence[Message], SystemPolicy, tuple[str, str, str | 
         ("unknown_call", "Message 0 answers call 'a', which no message before it makes.", "/messages/0"),
     ),
     "a second result": (
-        [call("a"), answer("a"), answer("a")],
+        [call("a"), tool_results("a"), tool_results("a")],
         "keep",
         ("unknown_call", "Message 2 answers call 'a', which already has a result.", "/messages/2"),
     ),
     "a result whose call was the system's, which is dropped": (
-        [Message.system(ToolCall(call_id="a", name="now")), answer("a")],
+        [Message.system(ToolCall(call_id="a", name="now")), tool_results("a")],
         "drop",
         ("unknown_call", "Message 1 answers call 'a', which no message before it makes.", "/messages/1"),
     ),
@@ -139,7 +139,7 @@ REFUSED: dict[str, tuple[Sequence[Message], SystemPolicy, tuple[str, str, str | 
         ("invalid_value", "An id in message 0 is longer than 64 characters.", "/messages/0"),
     ),
     "a result's id that is too long": (
-        [answer("c" * 65)],
+        [tool_results("c" * 65)],
         "keep",
         ("invalid_value", "An id in message 0 is longer than 64 characters.", "/messages/0"),
     ),
@@ -166,7 +166,7 @@ REFUSED: dict[str, tuple[Sequence[Message], SystemPolicy, tuple[str, str, str | 
 }
 
 
-@pytest.mark.parametrize(("sent", "system", "expected"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("sent", "system", "expected"), REJECTED_HISTORIES.values(), ids=REJECTED_HISTORIES)
 def test_an_invalid_history_is_rejected(
     sent: Sequence[Message], system: SystemPolicy, expected: tuple[str, str, str | None]
 ) -> None:

@@ -13,7 +13,7 @@ from tests.core.stream_checker import check_stream
 from tests.core.test_grammar_laws import HISTORY, stream_of
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-OPEN = [call.call_id for message in HISTORY for call in message.tool_calls if call.call_id != "h2"]
+OPEN_CALL_IDS = [call.call_id for message in HISTORY for call in message.tool_calls if call.call_id != "h2"]
 
 
 @given(sloppy | hostile, st.data())
@@ -24,7 +24,7 @@ def test_any_interrupted_log_is_completed_to_a_valid_stream(values: list[Any], d
         logged.pop()  # A start event is logged together with its first delta.
     ended = [*logged, *interruption_events(logged, NOW)]
 
-    check_stream(ended, open_calls=OPEN)
+    check_stream(ended, open_calls=OPEN_CALL_IDS)
     assert ended[-1] == RunFinished(len(ended) - 1, finish="interrupted", at=NOW)
 
 

@@ -29,7 +29,7 @@ def nested(depth: int, inner: str = "") -> bytes:
     return b"[" * depth + inner.encode() + b"]" * depth
 
 
-ACCEPTED: dict[str, tuple[bytes, Any]] = {
+ACCEPTED_BODIES: dict[str, tuple[bytes, Any]] = {
     "an object": (b'{"a": [1, 2.5, "x", true, null]}', {"a": [1, 2.5, "x", True, None]}),
     "a bare string": (b'"x"', "x"),
     "the last of repeated keys": (b'{"a": 1, "a": 2}', {"a": 2}),
@@ -41,13 +41,13 @@ ACCEPTED: dict[str, tuple[bytes, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("body", "value"), ACCEPTED.values(), ids=ACCEPTED)
+@pytest.mark.parametrize(("body", "value"), ACCEPTED_BODIES.values(), ids=ACCEPTED_BODIES)
 def test_valid_json_is_decoded(body: bytes, value: Any) -> None:
     assert json.decode(body) == value
 
 
-def many(count: int, written: Callable[[int], str]) -> bytes:
-    return ",".join(map(written, range(count))).encode()
+def join_entries(count: int, format_entry: Callable[[int], str]) -> bytes:
+    return ",".join(map(format_entry, range(count))).encode()
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def many(count: int, written: Callable[[int], str]) -> bytes:
         nested(64, "1"),
         b'{"a":' * 64 + b'"x"' + b"}" * 64,
         b"[" + b"[]," * 1000 + b"[]]",
-        b"{" + many(10_000, '"{}":1'.format) + b"}",
-        b"[" + many(100_000, "{}".format) + b"]",
+        b"{" + join_entries(10_000, '"{}":1'.format) + b"}",
+        b"[" + join_entries(100_000, "{}".format) + b"]",
         b'"' + b"a" * 4 * MIB + b'"',
     ],
     ids=["depth", "depth with a leaf", "depth of objects", "many lists side by side", "keys", "items", "string"],
@@ -67,7 +67,7 @@ def test_json_at_a_limit_is_decoded(body: bytes) -> None:
     assert json.decode(body) == msgspec.json.decode(body)
 
 
-REFUSED: dict[str, tuple[bytes, str, str]] = {
+REJECTED_BODIES: dict[str, tuple[bytes, str, str]] = {
     "nothing": (b"", "invalid_json", "The body is not valid JSON: input data was truncated."),
     "malformed": (b'{"a": }', "invalid_json", "The body is not valid JSON: invalid character (byte 6)."),
     "two values": (b"1 2", "invalid_json", "The body is not valid JSON: trailing characters (byte 3)."),
@@ -91,12 +91,12 @@ REFUSED: dict[str, tuple[bytes, str, str]] = {
     "one level too deep": (nested(65), "too_deep", "The JSON is nested deeper than 64 levels."),
     "an object too deep": (nested(64, '{"a":1}'), "too_deep", "The JSON is nested deeper than 64 levels."),
     "too many keys": (
-        b'[{"a":{' + many(10_001, '"{}":1'.format) + b"}}]",
+        b'[{"a":{' + join_entries(10_001, '"{}":1'.format) + b"}}]",
         "invalid_value",
         "An object has more than 10000 keys.",
     ),
     "too many items": (
-        b'{"a":[' + many(100_001, "{}".format) + b"]}",
+        b'{"a":[' + join_entries(100_001, "{}".format) + b"]}",
         "invalid_value",
         "A list has more than 100000 items.",
     ),
@@ -114,7 +114,7 @@ REFUSED: dict[str, tuple[bytes, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("body", "code", "message"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("body", "code", "message"), REJECTED_BODIES.values(), ids=REJECTED_BODIES)
 def test_invalid_json_and_json_beyond_a_limit_are_rejected(body: bytes, code: str, message: str) -> None:
     with pytest.raises(RequestError) as caught:
         json.decode(body)
@@ -195,15 +195,15 @@ class Colour(enum.Enum):
     RED = "red"
 
 
-class Word(str):
+class TextSubclass(str):
     pass
 
 
-class Count(int):
+class IntSubclass(int):
     pass
 
 
-class Score(float):
+class FloatSubclass(float):
     pass
 
 
@@ -222,7 +222,7 @@ class Pair(msgspec.Struct):
     right: Any = None
 
 
-PLAIN: dict[str, tuple[Any, Any]] = {
+PLAIN_VALUES: dict[str, tuple[Any, Any]] = {
     "JSON": ({"a": [1, 2.5, None, True, "é"]}, {"a": [1, 2.5, None, True, "é"]}),
     "a tuple": ((1, (2,)), [1, [2]]),
     "a set": ({1}, [1]),
@@ -238,20 +238,20 @@ PLAIN: dict[str, tuple[Any, Any]] = {
     "a struct": (Pair(left=(1,)), {"left": [1], "right": None}),
     "a part": (Text(text="a"), {"type": "text", "text": "a"}),
     "a pydantic model": ({"m": Model(name="a", day=date(2025, 1, 2))}, {"m": {"name": "a", "day": "2025-01-02"}}),
-    "subclasses of text and numbers": ([Word("a"), Count(2), Score(2.5)], ["a", 2, 2.5]),
+    "subclasses of text and numbers": ([TextSubclass("a"), IntSubclass(2), FloatSubclass(2.5)], ["a", 2, 2.5]),
     "half a character": (["a\ud800b", {"\udfff": ("\ud83d\ude00",)}], ["a\ufffdb", {"\ufffd": ["😀"]}]),
     "half a character in a model": (Pair(left="\ud800", right=Point(1)), {"left": "\ufffd", "right": {"x": 1}}),
     "256 levels": (msgspec.json.decode(nested(256)), msgspec.json.decode(nested(256))),
 }
 
 
-@pytest.mark.parametrize(("value", "plain"), PLAIN.values(), ids=PLAIN)
+@pytest.mark.parametrize(("value", "plain"), PLAIN_VALUES.values(), ids=PLAIN_VALUES)
 def test_an_authors_value_becomes_plain_json(value: Any, plain: Any) -> None:
     assert json.to_builtins(value) == plain
     assert msgspec.json.decode(json.encode(json.to_builtins(value))) == plain
 
 
-def endless() -> list[Any]:
+def cyclic_list() -> list[Any]:
     value: list[Any] = []
     value.append(value)
     return value
@@ -267,7 +267,7 @@ NOT_JSON: dict[str, tuple[Any, str]] = {
     "a class": (Unwritable, "a type that is not JSON (type has no JSON form)"),
     "keys that are not text": ({(1, 2): 3}, "a dict that is not JSON (tuple has no JSON form)"),
     "itself inside itself": (
-        endless(),
+        cyclic_list(),
         "a list that is not JSON (maximum recursion depth exceeded while serializing an object)",
     ),
     "257 levels": (msgspec.json.decode(nested(257)), "a list that is nested deeper than 256 levels"),

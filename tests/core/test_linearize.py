@@ -24,9 +24,9 @@ from tests.core.strategies import hostile, sloppy
 from tests.core.test_grammar_laws import stream_of
 
 A = [TextStarted(item="a", message="m"), TextDelta(item="a", delta="one ")]
-MORE_OF_A = [TextDelta(item="a", delta="two"), TextEnded(item="a", text="one two")]
-A_ALONE = [*A, TextEnded(item="a", text="one ")]
-A_AGAIN = [
+REST_OF_A = [TextDelta(item="a", delta="two"), TextEnded(item="a", text="one two")]
+A_CLOSED = [*A, TextEnded(item="a", text="one ")]
+A_CONTINUED = [
     TextStarted(item="a.2", message="m"),
     TextDelta(item="a.2", delta="two"),
     TextEnded(item="a.2", text="two"),
@@ -40,13 +40,13 @@ RESULT = ToolReturned(item="fco_1", message="r", call_id="1", output="noon")
 
 
 def test_a_stream_with_one_open_item_at_a_time_is_unchanged() -> None:
-    events: list[Event] = [*A, *MORE_OF_A, *CALL, RESULT]
+    events: list[Event] = [*A, *REST_OF_A, *CALL, RESULT]
 
     assert linearize(events) == events
 
 
 def test_a_call_closes_the_text_and_later_deltas_start_a_new_item() -> None:
-    assert linearize([*A, *CALL, *MORE_OF_A]) == [*A_ALONE, *CALL, *A_AGAIN]
+    assert linearize([*A, *CALL, *REST_OF_A]) == [*A_CLOSED, *CALL, *A_CONTINUED]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_call_closes_the_text_and_later_deltas_start_a_new_item() -> None:
     ],
 )
 def test_a_result_a_refusal_or_an_approval_request_closes_the_text(event: Event) -> None:
-    assert linearize([*A, event, *MORE_OF_A]) == [*A_ALONE, event, *A_AGAIN]
+    assert linearize([*A, event, *REST_OF_A]) == [*A_CLOSED, event, *A_CONTINUED]
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,15 @@ def test_a_result_a_refusal_or_an_approval_request_closes_the_text(event: Event)
     ],
 )
 def test_data_files_and_usage_do_not_close_open_items(event: Event) -> None:
-    assert linearize([*A, event, *MORE_OF_A]) == [*A, event, *MORE_OF_A]
+    assert linearize([*A, event, *REST_OF_A]) == [*A, event, *REST_OF_A]
     assert linearize([*CALL[:1], event, *CALL[1:]]) == [*CALL[:1], event, *CALL[1:]]
 
 
 def test_reasoning_of_the_same_message_closes_the_text() -> None:
-    thought = [ReasoningStarted(item="r", message="m"), ReasoningDelta(item="r", delta="Hm.")]
+    reasoning = [ReasoningStarted(item="r", message="m"), ReasoningDelta(item="r", delta="Hm.")]
     ended = ReasoningEnded(item="r", text="Hm.", encrypted="sealed")
 
-    assert linearize([*A, *thought, ended, *MORE_OF_A]) == [*A_ALONE, *thought, ended, *A_AGAIN]
+    assert linearize([*A, *reasoning, ended, *REST_OF_A]) == [*A_CLOSED, *reasoning, ended, *A_CONTINUED]
 
 
 def test_text_of_another_message_is_held_until_the_open_item_ends() -> None:
@@ -88,8 +88,8 @@ def test_text_of_another_message_is_held_until_the_open_item_ends() -> None:
         TextEnded(item="b", text="B"),
     ]
 
-    assert linearize([*A, *other, *MORE_OF_A]) == [*A, *MORE_OF_A, *other]
-    assert linearize([*A, *other[:2], *MORE_OF_A, other[2]]) == [*A, *MORE_OF_A, *other]
+    assert linearize([*A, *other, *REST_OF_A]) == [*A, *REST_OF_A, *other]
+    assert linearize([*A, *other[:2], *REST_OF_A, other[2]]) == [*A, *REST_OF_A, *other]
 
 
 def test_while_a_call_is_open_other_items_are_held_in_start_order() -> None:
@@ -98,8 +98,8 @@ def test_while_a_call_is_open_other_items_are_held_in_start_order() -> None:
         ToolDelta(item="fc_2", delta="[]"),
         ToolEnded(item="fc_2", arguments="[]"),
     ]
-    text = [*A, *MORE_OF_A]
-    events: list[Event] = [CALL[0], second[0], *A, second[1], CALL[1], second[2], *MORE_OF_A, CALL[2]]
+    text = [*A, *REST_OF_A]
+    events: list[Event] = [CALL[0], second[0], *A, second[1], CALL[1], second[2], *REST_OF_A, CALL[2]]
 
     assert linearize(events) == [*CALL, *second, *text]
 
@@ -108,12 +108,12 @@ def test_held_items_are_emitted_before_the_call_that_closes_the_text() -> None:
     other = [TextStarted(item="b", message="n"), TextDelta(item="b", delta="B")]
     late = [TextDelta(item="b", delta="!"), TextEnded(item="b", text="B!")]
 
-    assert linearize([*A, *other, *CALL, *MORE_OF_A, *late]) == [
-        *A_ALONE,
+    assert linearize([*A, *other, *CALL, *REST_OF_A, *late]) == [
+        *A_CLOSED,
         *other,
         TextEnded(item="b", text="B"),
         *CALL,
-        *A_AGAIN,
+        *A_CONTINUED,
         TextStarted(item="b.2", message="n"),
         TextDelta(item="b.2", delta="!"),
         TextEnded(item="b.2", text="!"),
@@ -125,20 +125,22 @@ def test_annotation_offsets_are_relative_to_their_item() -> None:
     bare = Annotation(kind="url", url="https://host")
     last = TextEnded(item="a", text="one two", annotations=(note, bare))
 
-    assert linearize([*A, *CALL, MORE_OF_A[0], last])[-1] == TextEnded(
+    assert linearize([*A, *CALL, REST_OF_A[0], last])[-1] == TextEnded(
         item="a.2", text="two", annotations=(Annotation(kind="url", url="https://host", start=1, end=3), bare)
     )
-    assert linearize([*A, MORE_OF_A[0], last])[-1] == last
+    assert linearize([*A, REST_OF_A[0], last])[-1] == last
 
 
 def test_generated_item_ids_are_not_reused() -> None:
-    own = [
+    producer_events = [
         TextStarted(item="a.2", message="n"),
         TextDelta(item="a.2", delta="own"),
         TextEnded(item="a.2", text="own"),
     ]
 
-    names = [event.item for event in linearize([*A, *CALL, *MORE_OF_A, *own]) if isinstance(event, TextStarted)]
+    names = [
+        event.item for event in linearize([*A, *CALL, *REST_OF_A, *producer_events]) if isinstance(event, TextStarted)
+    ]
     assert names == ["a", "a.2", "a.2.2"]
 
 
@@ -194,10 +196,10 @@ def test_at_most_one_item_is_open_and_nothing_is_lost(values: list[object]) -> N
             case _:
                 pass
     assert open_item is None
-    assert sorted(_gist(output)) == sorted(_gist(events))
+    assert sorted(_content(output)) == sorted(_content(events))
 
 
-def _gist(events: list[Event]) -> list[tuple[str, str]]:
+def _content(events: list[Event]) -> list[tuple[str, str]]:
     """The deltas and other events, regardless of their item."""
     pieces = [(type(event).__name__, event.delta) for event in events if hasattr(event, "delta")]  # type: ignore[attr-defined]
     others = [

@@ -9,7 +9,7 @@ from hypothesis import given
 from palaver.core.messages import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 from tests.core.strategies import parts
 
-WIRE: list[tuple[Part, dict[str, Any]]] = [
+WIRE_FORMS: list[tuple[Part, dict[str, Any]]] = [
     (Text(text="a"), {"type": "text", "text": "a"}),
     (
         Text(text="a", annotations=(Annotation(kind="url", url="https://host/", start=0, end=1),)),
@@ -27,7 +27,7 @@ WIRE: list[tuple[Part, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("part", "wire"), WIRE)
+@pytest.mark.parametrize(("part", "wire"), WIRE_FORMS)
 def test_a_part_is_tagged_by_its_type_and_leaves_out_defaults(part: Part, wire: dict[str, Any]) -> None:
     assert msgspec.json.decode(msgspec.json.encode(part)) == wire
     assert msgspec.convert(wire | {"unknown": 1}, Part) == part

@@ -8,7 +8,7 @@ from palaver.core.thread_tree import ThreadNode, ThreadTree, changed_last_childr
 #        ┌ b ─ c
 #  r ─ a ┤
 #        └ d ─ e (failed)
-LINKS = [
+NODES = [
     ThreadNode("r", None, 1),
     ThreadNode("a", "r", 2),
     ThreadNode("b", "a", 3),
@@ -19,7 +19,7 @@ LINKS = [
 
 
 def test_a_path_goes_from_the_root_to_a_node() -> None:
-    tree = ThreadTree(reversed(LINKS))
+    tree = ThreadTree(reversed(NODES))
 
     assert tree.path("c") == ["r", "a", "b", "c"]
     assert tree.path(None) == []
@@ -29,7 +29,7 @@ def test_a_path_goes_from_the_root_to_a_node() -> None:
 
 
 def test_descendants_and_children_of_a_node_are_listed() -> None:
-    tree = ThreadTree(LINKS)
+    tree = ThreadTree(NODES)
 
     assert tree.descendants("a") == ["a", "b", "d", "c", "e"]
     assert [child.id for child in tree.children(None)] == ["r"]
@@ -37,10 +37,10 @@ def test_descendants_and_children_of_a_node_are_listed() -> None:
 
 
 def test_the_leaf_follows_last_child_or_else_the_newest_child_that_did_not_fail() -> None:
-    assert ThreadTree(LINKS).leaf("r") == "d"
-    with_last_child = [link._replace(last_child="b") if link.id == "a" else link for link in LINKS]
+    assert ThreadTree(NODES).leaf("r") == "d"
+    with_last_child = [link._replace(last_child="b") if link.id == "a" else link for link in NODES]
     assert ThreadTree(with_last_child).leaf("r") == "c"
-    with_missing_child = [link._replace(last_child="gone") if link.id == "a" else link for link in LINKS]
+    with_missing_child = [link._replace(last_child="gone") if link.id == "a" else link for link in NODES]
     assert ThreadTree(with_missing_child).leaf("r") == "d"
 
 

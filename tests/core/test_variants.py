@@ -89,14 +89,14 @@ def test_the_diff_is_empty_exactly_for_equal_values(before: dict[str, Any], afte
 
 @given(OBJECTS, OBJECTS)
 def test_applying_the_diff_yields_the_other_value(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert variants.is_same_json(applied(before, diff_json(before, after)), after)
+    assert variants.is_same_json(apply_changes(before, diff_json(before, after)), after)
 
 
-def applied(value: Any, found: list[Change]) -> Any:
+def apply_changes(value: Any, changes: list[Change]) -> Any:
     """Apply the changes to a copy of the value; removals in reverse, so that lists shrink from their end."""
     root = {"": msgspec.json.decode(msgspec.json.encode(value))}
-    added = [change for change in found if change.after is not msgspec.UNSET]
-    removed = [change for change in reversed(found) if change.after is msgspec.UNSET]
+    added = [change for change in changes if change.after is not msgspec.UNSET]
+    removed = [change for change in reversed(changes) if change.after is msgspec.UNSET]
     for change in (*added, *removed):
         *steps, last = [step.replace("~1", "/").replace("~0", "~") for step in change.path.split("/")]
         container: Any = root

@@ -7,7 +7,7 @@ import pytest
 from palaver.testing import client
 from palaver_jobchat import javascript
 from tests.jobchat.scenarios import ChatFactory
-from tests.protocols.test_services import read
+from tests.protocols.test_services import decode_events
 
 
 @pytest.mark.parametrize("key", [None, "sk-ant-the-servers-own-key"])
@@ -34,7 +34,7 @@ async def test_stream_has_a_notice_that_the_answer_is_a_rehearsal(create_chat: C
     async with client(workflow) as http:
         stream = await http.post("/services/job_chat/stream", json={"content": "why?", "rehearsal": True})
 
-    (notice,) = [data["value"] for event, data in read(stream.content) if event == "data"]
+    (notice,) = [data["value"] for event, data in decode_events(stream.content) if event == "data"]
     assert notice["level"] == "info"
     assert notice["text"].startswith("This is a rehearsal: no model was asked.")
 

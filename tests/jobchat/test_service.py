@@ -8,7 +8,7 @@ import pytest
 
 from palaver.testing import client
 from tests.jobchat.scenarios import SCENARIOS, USAGE, ChatFactory, Scenario, edit, replace, rewrite
-from tests.protocols.test_services import read
+from tests.protocols.test_services import decode_events
 
 NO_RAG = {"search_results": [], "search_results_sections": [], "search_queries": []}
 
@@ -50,7 +50,7 @@ async def test_last_stream_event_equals_the_response_body(create_chat: ChatFacto
     async with client(workflow) as http:
         streamed = await http.post("/services/job_chat/stream", json=payload_of(scenario))
 
-    events = read(streamed.content)
+    events = decode_events(streamed.content)
     assert events[-1] == ("complete", body)
     text = "".join(
         data["delta"]["text"] for event, data in events if event == "content_block_delta" and "text" in data["delta"]
@@ -66,7 +66,7 @@ async def test_stream_reports_progress_in_order(create_chat: ChatFactory) -> Non
     payload = {"content": "how do cursors work?", "context": {"expression": "a();\n"}, "suggest_code": True}
 
     async with client(workflow) as http:
-        events = read((await http.post("/services/job_chat/stream", json=payload)).content)
+        events = decode_events((await http.post("/services/job_chat/stream", json=payload)).content)
 
     assert events[0][0] == "message_start"
     assert [data for event, data in events if event == "log"] == [
@@ -334,7 +334,9 @@ async def test_docs_are_not_searched_without_an_index(create_chat: ChatFactory, 
     workflow, _ = create_chat([{"text": "Yes."}], index=str(tmp_path / "none.db"))
 
     async with client(workflow) as http:
-        events = read((await http.post("/services/job_chat/stream", json={"content": "how do cursors work?"})).content)
+        events = decode_events(
+            (await http.post("/services/job_chat/stream", json={"content": "how do cursors work?"})).content
+        )
         status = (await http.get("/status")).json()
 
     assert [data for event, data in events if event == "log"] == ["Preparing", "Thinking"]

@@ -20,7 +20,7 @@ IDS = (
     ("x-palaver-trace-id", TRACE),
     ("traceparent", f"00-{TRACE}-{SPAN}-01"),
 )
-"""The headers that name a run and its place in its trace, in every protocol."""
+"""The headers that identify a run and its span, in every protocol."""
 CHAT = Description(name="tutor", flags={"is_chat": True})
 FORM = Description(name="headline", flags={"is_chat": False})
 HISTORY = [{"role": "user", "content": "Why?"}]

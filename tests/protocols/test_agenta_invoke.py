@@ -267,7 +267,7 @@ ANNOTATIONS = st.lists(
 )
 FILES = st.builds(File, media_type=st.sampled_from(["image/png", "audio/wav", "text/csv"]), data=st.just("AA=="))
 USAGES = st.builds(Usage, input_tokens=st.integers(0, 9), output_tokens=st.integers(0, 9))
-GIVEN: st.SearchStrategy[Any] = st.one_of(
+OUTPUT_VALUES: st.SearchStrategy[Any] = st.one_of(
     PIECES,
     st.builds(TextDelta, item=NAMES, delta=PIECES),
     st.builds(TextEnded, item=NAMES, annotations=ANNOTATIONS.map(tuple)),
@@ -294,7 +294,7 @@ ENDS: st.SearchStrategy[TerminalEvent] = st.one_of(
 )
 
 
-def tolerant(given: Sequence[OutputValue | str], end: TerminalEvent) -> list[Event]:
+def lenient_events(given: Sequence[OutputValue | str], end: TerminalEvent) -> list[Event]:
     """Return the valid events of a sloppy producer: they end where the grammar would fail the run."""
     grammar = Grammar(RUN)
     events = [*grammar.start(STARTED)]
@@ -306,7 +306,7 @@ def tolerant(given: Sequence[OutputValue | str], end: TerminalEvent) -> list[Eve
     return [*events, *grammar.end(end)]
 
 
-def built_by_a_client(events: Sequence[Event], reading: AgentaRequest, cuts: Sequence[int]) -> list[Event]:
+def round_trip_events(events: Sequence[Event], reading: AgentaRequest, cuts: Sequence[int]) -> list[Event]:
     """Encode the events, cut the bytes anywhere, decode them, and pass them through the grammar again."""
     frames = invoke.stream_encoder(reading)
     wire = b"".join(map(frames, events))
@@ -321,48 +321,50 @@ def built_by_a_client(events: Sequence[Event], reading: AgentaRequest, cuts: Seq
     return [*repeated, *grammar.end(grammar.ending)]
 
 
-def shown(events: Sequence[Event], reading: AgentaRequest) -> Any:
+def response_content(events: Sequence[Event], reading: AgentaRequest) -> Any:
     """Return the part of the JSON response that the stream also carries."""
     document = json(invoke.encode_response(events, reading, status=200))
     meta = document.get("meta", {})
     return document.get("data"), meta.get("finish"), meta.get("usage")
 
 
-STREAMS = st.sampled_from(["application/x-ndjson", "application/jsonl", "text/event-stream"])
+STREAM_TYPES = st.sampled_from(["application/x-ndjson", "application/jsonl", "text/event-stream"])
 CUTS = st.lists(st.integers(0, 10_000), max_size=6)
 
 
-@given(values=st.lists(GIVEN, max_size=12), end=ENDS, form=STREAMS, trim=st.booleans(), cuts=CUTS)
+@given(values=st.lists(OUTPUT_VALUES, max_size=12), end=ENDS, form=STREAM_TYPES, trim=st.booleans(), cuts=CUTS)
 @example(values=["\u2028\r\n", "data: "], end=RunFinished(), form="text/event-stream", trim=False, cuts=[1, 7])
 def test_json_response_of_a_chat_equals_its_decoded_stream(
     values: list[Any], end: TerminalEvent, form: str, trim: bool, cuts: list[int]
 ) -> None:
-    events = tolerant(values, end)
+    events = lenient_events(values, end)
     parsed = AgentaRequest(form=form, envelope=True, trim=trim)
 
-    assert shown(built_by_a_client(events, parsed, cuts), parsed) == shown(events, parsed)
+    assert response_content(round_trip_events(events, parsed, cuts), parsed) == response_content(events, parsed)
 
 
-VALUES = st.lists(PIECES | st.builds(Data, name=st.just("output"), value=JSONS), max_size=6)
+TEXT_AND_OUTPUTS = st.lists(PIECES | st.builds(Data, name=st.just("output"), value=JSONS), max_size=6)
 
 
-@given(values=VALUES, value=JSONS, end=ENDS, form=STREAMS, cuts=CUTS)
+@given(values=TEXT_AND_OUTPUTS, value=JSONS, end=ENDS, form=STREAM_TYPES, cuts=CUTS)
 def test_json_response_of_a_non_chat_workflow_equals_its_decoded_stream(
     values: list[Any], value: Any, end: TerminalEvent, form: str, cuts: list[int]
 ) -> None:
     if isinstance(end, RunFinished) and end.finish == "stop":
         end = msgspec.structs.replace(end, value=value)
-    events = tolerant(values, end)
+    events = lenient_events(values, end)
     parsed = AgentaRequest(form=form, envelope=True, is_chat=False)
 
-    assert shown(built_by_a_client(events, parsed, cuts), parsed) == shown(events, parsed)
+    assert response_content(round_trip_events(events, parsed, cuts), parsed) == response_content(events, parsed)
 
 
-@given(values=st.lists(GIVEN, max_size=12), end=ENDS, is_chat=st.booleans())
+@given(values=st.lists(OUTPUT_VALUES, max_size=12), end=ENDS, is_chat=st.booleans())
 def test_done_is_sent_once_as_the_last_record(values: list[Any], end: TerminalEvent, is_chat: bool) -> None:
     frames = invoke.stream_encoder(AgentaRequest(form="application/x-ndjson", is_chat=is_chat))
     kinds = [
-        msgspec.json.decode(line)["type"] for event in tolerant(values, end) for line in frames(event).splitlines()
+        msgspec.json.decode(line)["type"]
+        for event in lenient_events(values, end)
+        for line in frames(event).splitlines()
     ]
 
     assert kinds[-1] == "done"
@@ -426,7 +428,7 @@ def test_history_given_as_an_input_is_sent_as_the_history() -> None:
     assert msgspec.json.decode(http_request.body)["data"]["inputs"] == {"messages": HISTORY}
 
 
-def replied(content_type: str, body: bytes) -> list[object]:
+def decode_reply(content_type: str, body: bytes) -> list[object]:
     replies = invoke.InvokeReplyDecoder(content_type)
     output = [value for byte in body for value in replies.feed(bytes([byte]))]
     assert replies.streamed or not output
@@ -472,7 +474,7 @@ def replied(content_type: str, body: bytes) -> list[object]:
     ],
 )
 def test_reply_is_decoded_by_its_content_type(content_type: str, body: bytes, values: list[object]) -> None:
-    assert replied(content_type, body) == values
+    assert decode_reply(content_type, body) == values
 
 
 @pytest.mark.parametrize(
@@ -486,7 +488,7 @@ def test_reply_is_decoded_by_its_content_type(content_type: str, body: bytes, va
 )
 def test_undecodable_reply_raises_upstream_failed(content_type: str, body: bytes, message: str) -> None:
     with pytest.raises(UpstreamFailed) as failed:
-        replied(content_type, body)
+        decode_reply(content_type, body)
 
     assert failed.value.message == message
 

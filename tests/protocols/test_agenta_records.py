@@ -38,7 +38,7 @@ ID = f"{MESSAGE}_1"
 DONE = record("done", stopReason="stop", run_id=RUN, trace_id=TRACE)
 
 
-def made(prefix: str, number: int) -> str:
+def generated_id(prefix: str, number: int) -> str:
     """Return an id as the run generates it."""
     return f"{prefix}_{RUN.removeprefix('run_')}_{number}"
 
@@ -47,7 +47,7 @@ def line(content: bytes) -> bytes:
     return content + b"\n"
 
 
-def written(*given: Any, is_chat: bool = True, end: TerminalEvent | None = None) -> list[Any]:
+def encode_records(*given: Any, is_chat: bool = True, end: TerminalEvent | None = None) -> list[Any]:
     writer = RecordEncoder(line, is_chat=is_chat).encode
     return records([writer(event) for event in valid_events(*given, end=end)])
 
@@ -144,10 +144,12 @@ def written(*given: Any, is_chat: bool = True, end: TerminalEvent | None = None)
                 PartAdded(part=Data(name="status", value="…"), transient=True),
             ],
             [
-                record("file", media_type="image/png", data="AA==", filename="x.png", id=made("fil", 2), message=ID),
+                record(
+                    "file", media_type="image/png", data="AA==", filename="x.png", id=generated_id("fil", 2), message=ID
+                ),
                 record("refusal", text="No.", id=f"{MESSAGE}_3", message=ID),
-                record("data", name="chart", value={"x": [1]}, id=made("dat", 4), message=ID),
-                record("data", name="status", value="…", transient=True, id=made("dat", 5), message=ID),
+                record("data", name="chart", value={"x": [1]}, id=generated_id("dat", 4), message=ID),
+                record("data", name="status", value="…", transient=True, id=generated_id("dat", 5), message=ID),
             ],
             id="parts",
         ),
@@ -159,7 +161,7 @@ def written(*given: Any, is_chat: bool = True, end: TerminalEvent | None = None)
     ],
 )
 def test_events_are_encoded_as_records(given: list[Any], expected: list[Any]) -> None:
-    assert written(*given) == [*expected, DONE]
+    assert encode_records(*given) == [*expected, DONE]
 
 
 def test_interleaved_calls_are_sent_in_the_order_in_which_they_started() -> None:
@@ -232,16 +234,16 @@ def test_the_last_record_is_always_done(end: TerminalEvent, expected: list[Any])
         record("message_end", id=ID, message=ID),
     ]
 
-    assert written("Hel", end=end) == [*output, *expected]
+    assert encode_records("Hel", end=end) == [*output, *expected]
 
 
 @pytest.mark.parametrize("value", [None, 0, "text", {"a": [1]}])
 def test_done_record_has_the_value_of_a_non_chat_workflow(value: Any) -> None:
-    assert written(is_chat=False, end=RunFinished(value=value)) == [
+    assert encode_records(is_chat=False, end=RunFinished(value=value)) == [
         record("done", stopReason="stop", run_id=RUN, trace_id=TRACE, outputs=value)
     ]
-    assert written(is_chat=True, end=RunFinished(value=value)) == [DONE]
-    assert written(is_chat=False, end=RunFinished(value=UNSET)) == [DONE]
+    assert encode_records(is_chat=True, end=RunFinished(value=value)) == [DONE]
+    assert encode_records(is_chat=False, end=RunFinished(value=UNSET)) == [DONE]
 
 
 @pytest.mark.parametrize("finish", get_args(FinishReason))
@@ -272,9 +274,9 @@ def test_each_record_is_framed_separately() -> None:
 # Reading
 
 
-def read(*told: Any) -> list[object]:
+def decode_records(*records_or_bytes: Any) -> list[object]:
     reader = RecordDecoder()
-    raw = [value if isinstance(value, bytes) else msgspec.json.encode(value) for value in told]
+    raw = [value if isinstance(value, bytes) else msgspec.json.encode(value) for value in records_or_bytes]
     return [value for one in raw for value in reader(one)] + reader.end()
 
 
@@ -320,7 +322,7 @@ def read(*told: Any) -> list[object]:
     ids=lambda value: msgspec.json.encode(value).decode() if isinstance(value, dict) else type(value).__name__,
 )
 def test_record_is_decoded_to_its_event(received: Any, event: Event) -> None:
-    assert read(received) == [event]
+    assert decode_records(received) == [event]
 
 
 @pytest.mark.parametrize(
@@ -335,7 +337,7 @@ def test_record_is_decoded_to_its_event(received: Any, event: Event) -> None:
     ids=["the exact text", "only the value", "only the text", "null", "nothing"],
 )
 def test_tool_call_record_is_decoded_with_its_exact_arguments(fields: Any, arguments: str) -> None:
-    assert read(record("tool_call", id="c", message="m", name="add", **fields)) == [
+    assert decode_records(record("tool_call", id="c", message="m", name="add", **fields)) == [
         ToolStarted(item="fc_c", message="m", call_id="c", name="add"),
         ToolEnded(item="fc_c", arguments=arguments),
     ]
@@ -344,8 +346,8 @@ def test_tool_call_record_is_decoded_with_its_exact_arguments(fields: Any, argum
 def test_usage_and_error_are_reported_with_done() -> None:
     usage = Usage(input_tokens=3, output_tokens=4)
 
-    assert read(record("usage", input=3, output=4, total=7), DONE) == [RunFinished(usage=usage)]
-    assert read(record("error", code="mine", message="No."), record("usage", input=3, output=4), DONE) == [
+    assert decode_records(record("usage", input=3, output=4, total=7), DONE) == [RunFinished(usage=usage)]
+    assert decode_records(record("error", code="mine", message="No."), record("usage", input=3, output=4), DONE) == [
         RunFailed(code="upstream_failed", message="No.", usage=usage)
     ]
 
@@ -353,11 +355,11 @@ def test_usage_and_error_are_reported_with_done() -> None:
 def test_usage_and_error_are_reported_at_the_end_without_done() -> None:
     usage = Usage(input_tokens=3, output_tokens=4)
 
-    assert read(record("usage", input=3, output=4)) == [usage]
-    assert read(record("error", message="No."), record("usage", input=3, output=4)) == [
+    assert decode_records(record("usage", input=3, output=4)) == [usage]
+    assert decode_records(record("error", message="No."), record("usage", input=3, output=4)) == [
         RunFailed(code="upstream_failed", message="No.", usage=usage)
     ]
-    assert read() == []
+    assert decode_records() == []
 
 
 @pytest.mark.parametrize(
@@ -376,7 +378,7 @@ def test_usage_and_error_are_reported_at_the_end_without_done() -> None:
     ],
 )
 def test_value_that_is_not_a_record_is_returned_unchanged(raw: bytes, value: object) -> None:
-    assert read(raw) == [value]
+    assert decode_records(raw) == [value]
 
 
 @pytest.mark.parametrize("raw", [b'{"type":"mess', b' ["a', b'"Hel'])
@@ -403,19 +405,19 @@ def test_last_record_needs_no_line_end(raw: bytes, value: str) -> None:
     ],
 )
 def test_fields_of_the_wrong_type_are_converted_or_ignored(received: Any, event: Event) -> None:
-    assert read(received) == [event]
+    assert decode_records(received) == [event]
 
 
 @pytest.mark.parametrize("count", [-1, True, 1.5, "7", None])
 def test_invalid_usage_count_is_zero(count: Any) -> None:
-    assert read(record("usage", input=count, output=2)) == [Usage(input_tokens=0, output_tokens=2)]
+    assert decode_records(record("usage", input=count, output=2)) == [Usage(input_tokens=0, output_tokens=2)]
 
 
 KINDS = (
     "message_start message_delta message_end thought_start thought_delta thought_end tool_call tool_result"
     " file refusal data usage error done other".split()
 )
-ANY = st.recursive(
+ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
     max_leaves=4,
@@ -423,14 +425,16 @@ ANY = st.recursive(
 FIELDS = st.sampled_from(
     "id message delta annotations encrypted name arguments input output text value media_type stopReason".split()
 )
-STRANGE = st.builds(
-    lambda kind, data: {"type": kind, "data": data}, st.sampled_from(KINDS), st.dictionaries(FIELDS, ANY, max_size=5)
+ODD_RECORDS = st.builds(
+    lambda kind, data: {"type": kind, "data": data},
+    st.sampled_from(KINDS),
+    st.dictionaries(FIELDS, ANY_JSON, max_size=5),
 )
 
 
-@given(st.lists(STRANGE | ANY, max_size=6), st.binary())
-def test_any_record_is_decoded_without_an_error(told: list[Any], noise: bytes) -> None:
-    assert isinstance(read(*told, noise), list)
+@given(st.lists(ODD_RECORDS | ANY_JSON, max_size=6), st.binary())
+def test_any_record_is_decoded_without_an_error(received: list[Any], noise: bytes) -> None:
+    assert isinstance(decode_records(*received, noise), list)
 
 
 def test_usage_event_alone_sends_no_record() -> None:
@@ -438,6 +442,6 @@ def test_usage_event_alone_sends_no_record() -> None:
 
 
 def test_reasoning_and_text_have_different_records() -> None:
-    kinds = [output["type"] for output in written(Reasoning(text="Hm."), "So.")]
+    kinds = [output["type"] for output in encode_records(Reasoning(text="Hm."), "So.")]
 
     assert kinds == "thought_start thought_delta thought_end message_start message_delta message_end done".split()

@@ -25,10 +25,10 @@ from palaver.protocols.agenta.request import CallBody, parse_body, parse_history
 from palaver.protocols.base import HttpRequest
 
 MESSAGES = [{"role": "user", "content": "Why?"}]
-OTHERS = [{"role": "user", "content": "How?"}]
+OTHER_MESSAGES = [{"role": "user", "content": "How?"}]
 
 
-def read(body: dict[str, Any], *, is_chat: bool = True, **headers: Any) -> CallBody:
+def parse(body: dict[str, Any], *, is_chat: bool = True, **headers: Any) -> CallBody:
     return parse_body(body, {name.replace("_", "-"): value for name, value in headers.items()}, is_chat=is_chat)
 
 
@@ -40,7 +40,7 @@ def test_envelope_is_parsed_from_data() -> None:
         "data": {"inputs": {"messages": MESSAGES, "subject": "physics"}, "parameters": {"temperature": 0}},
     }
 
-    assert read(body) == CallBody(
+    assert parse(body) == CallBody(
         envelope=True,
         messages=MESSAGES,
         inputs={"subject": "physics"},
@@ -62,7 +62,7 @@ def test_envelope_is_parsed_from_data() -> None:
 def test_flat_body_is_parsed_from_the_root() -> None:
     body = {"messages": MESSAGES, "inputs": {"subject": "physics"}, "ag_config": {"temperature": 0}, "text": "?"}
 
-    assert read(body) == CallBody(
+    assert parse(body) == CallBody(
         envelope=False,
         messages=MESSAGES,
         inputs={"subject": "physics"},
@@ -103,7 +103,7 @@ def test_flat_body_is_parsed_from_the_root() -> None:
     ],
 )
 def test_history_is_found_at_every_allowed_path(body: dict[str, Any], messages: Any, pointer: str) -> None:
-    form = read(body)
+    form = parse(body)
 
     assert (form.messages, form.inputs, form.places["/messages"]) == (messages, {}, pointer)
 
@@ -123,7 +123,7 @@ def test_history_is_found_at_every_allowed_path(body: dict[str, Any], messages: 
     ],
 )
 def test_inputs_and_parameters_are_merged_from_all_paths(body: Any, inputs: Any, parameters: Any) -> None:
-    form = read(body)
+    form = parse(body)
 
     assert (form.inputs, form.parameters) == (inputs, parameters)
 
@@ -132,10 +132,16 @@ def test_inputs_and_parameters_are_merged_from_all_paths(body: Any, inputs: Any,
     ("body", "first", "second"),
     [
         pytest.param(
-            {"messages": OTHERS, "inputs": {"messages": MESSAGES}}, "/inputs/messages", "/messages", id="history"
+            {"messages": OTHER_MESSAGES, "inputs": {"messages": MESSAGES}},
+            "/inputs/messages",
+            "/messages",
+            id="history",
         ),
         pytest.param(
-            {"messages": OTHERS, "data": {"inputs": {"messages": []}}}, "/data/inputs/messages", "/messages", id="[]"
+            {"messages": OTHER_MESSAGES, "data": {"inputs": {"messages": []}}},
+            "/data/inputs/messages",
+            "/messages",
+            id="[]",
         ),
         pytest.param({"inputs": {"a": 1}, "data": {"inputs": {"a": 2}}}, "/data/inputs/a", "/inputs/a", id="an input"),
         pytest.param(
@@ -167,14 +173,14 @@ def test_inputs_and_parameters_are_merged_from_all_paths(body: Any, inputs: Any,
 )
 def test_conflicting_values_are_rejected_with_both_pointers(body: Any, first: str, second: str) -> None:
     with pytest.raises(ConflictingFields) as refused:
-        read(body)
+        parse(body)
 
     assert refused.value.message == f"{first} and {second} say different things: say it once."
     assert refused.value.pointer == second
 
 
 def test_messages_is_an_ordinary_input_of_a_non_chat_workflow() -> None:
-    form = read({"data": {"inputs": {"messages": None, "a/b": 1}}}, is_chat=False)
+    form = parse({"data": {"inputs": {"messages": None, "a/b": 1}}}, is_chat=False)
 
     assert (form.messages, form.inputs) == (None, {"messages": None, "a/b": 1})
     assert form.places["/inputs/messages"] == "/data/inputs/messages"
@@ -182,7 +188,7 @@ def test_messages_is_an_ordinary_input_of_a_non_chat_workflow() -> None:
 
 
 def test_root_messages_are_an_input_of_a_non_chat_workflow() -> None:
-    assert read({"messages": "any", "inputs": {"a": 1}}, is_chat=False).inputs == {"a": 1, "messages": "any"}
+    assert parse({"messages": "any", "inputs": {"a": 1}}, is_chat=False).inputs == {"a": 1, "messages": "any"}
 
 
 @pytest.mark.parametrize(
@@ -243,7 +249,7 @@ def test_invalid_field_is_rejected_with_pointer_and_message(
     body: Any, error: type[RequestError], pointer: str, message: str
 ) -> None:
     with pytest.raises(error) as refused:
-        read(body)
+        parse(body)
 
     assert (refused.value.pointer, refused.value.message) == (pointer, message)
 
@@ -251,7 +257,7 @@ def test_invalid_field_is_rejected_with_pointer_and_message(
 def test_other_flags_are_accepted_unchecked() -> None:
     flags = {"is_chat": False, "resolve": "?", "force": False, "mine": 1}
 
-    assert read({"flags": flags}).flags == flags
+    assert parse({"flags": flags}).flags == flags
 
 
 @pytest.mark.parametrize(
@@ -270,11 +276,11 @@ def test_other_flags_are_accepted_unchecked() -> None:
 def test_the_session_comes_from_the_body_else_a_header_else_baggage(
     body: Any, headers: dict[str, Any], session: str | None
 ) -> None:
-    assert read(body, **headers).session == session
+    assert parse(body, **headers).session == session
 
 
 @pytest.mark.parametrize(
-    ("body", "headers", "where"),
+    ("body", "headers", "location"),
     [
         pytest.param({"session_id": ""}, {}, "session_id", id="empty"),
         pytest.param({"session_id": 7}, {}, "session_id", id="a number"),
@@ -285,23 +291,23 @@ def test_the_session_comes_from_the_body_else_a_header_else_baggage(
         pytest.param({}, {"baggage": "ag.session.id="}, "ag.session.id in the header baggage", id="baggage"),
     ],
 )
-def test_invalid_session_id_is_rejected(body: Any, headers: dict[str, Any], where: str) -> None:
+def test_invalid_session_id_is_rejected(body: Any, headers: dict[str, Any], location: str) -> None:
     with pytest.raises(InvalidSessionId) as refused:
-        read(body, **headers)
+        parse(body, **headers)
 
-    assert refused.value.message == f"{where} must be 1 to 128 letters, digits or any of . _ : -"
+    assert refused.value.message == f"{location} must be 1 to 128 letters, digits or any of . _ : -"
 
 
 def test_references_are_read_from_the_root_and_from_data() -> None:
     at_root = {"references": {"a": 1}, "links": [], "selector": {"s": 1}, "meta": {"m": 1}}
     in_data = {"revision": {"r": 1}, "testcase": {"t": 1}, "trace": {"x": 1}, "outputs": {"o": 1}}
 
-    assert read({**at_root, "data": in_data}).references == {**at_root, **in_data}
-    assert read({**at_root, **in_data}).references == {**at_root, **in_data}
+    assert parse({**at_root, "data": in_data}).references == {**at_root, **in_data}
+    assert parse({**at_root, **in_data}).references == {**at_root, **in_data}
 
 
 def test_envelope_ignores_data_fields_at_the_root() -> None:
-    form = read({"data": {"revision": {"r": 1}}, "revision": {"r": 2}, "outputs": 3, "references": None})
+    form = parse({"data": {"revision": {"r": 1}}, "revision": {"r": 2}, "outputs": 3, "references": None})
 
     assert (form.references, form.strays) == (
         {"revision": {"r": 1}, "references": None},
@@ -313,18 +319,18 @@ def test_envelope_ignores_data_fields_at_the_root() -> None:
     ("tags", "expected"), [({"a": 1}, {"a": 1}), (None, {}), (["a"], {"tags": ["a"]})], ids=["object", "null", "list"]
 )
 def test_tags_are_stored_as_an_object(tags: Any, expected: Any) -> None:
-    assert read({"tags": tags}).tags == expected
+    assert parse({"tags": tags}).tags == expected
 
 
 def test_secrets_and_credentials_are_dropped_while_parsing() -> None:
     hidden = {"secrets": {"k": "hunter2"}, "credentials": "hunter2"}
 
     for body in ({**hidden, "messages": []}, {**hidden, "data": hidden}):
-        assert "hunter2" not in repr(read(body))
+        assert "hunter2" not in repr(parse(body))
 
 
 def test_unknown_keys_are_recorded_as_pointer_segments() -> None:
-    assert read({"a/b": 1, "version": "x", "secrets": 1, "text": ""}).strays == {"a~1b", "text"}
+    assert parse({"a/b": 1, "version": "x", "secrets": 1, "text": ""}).strays == {"a~1b", "text"}
 
 
 # The history
@@ -333,10 +339,10 @@ def test_unknown_keys_are_recorded_as_pointer_segments() -> None:
 def test_history_is_parsed_in_any_known_dialect() -> None:
     messages_with_parts = [{"role": "user", "parts": [{"type": "text", "text": "Why?"}]}]
 
-    assert parse_history(read({"messages": MESSAGES})) == (Message.user("Why?"),)
-    assert parse_history(read({"messages": MESSAGES[0]})) == (Message.user("Why?"),)
-    assert parse_history(read({"messages": messages_with_parts})) == (Message.user("Why?"),)
-    assert parse_history(read({"messages": []})) == ()
+    assert parse_history(parse({"messages": MESSAGES})) == (Message.user("Why?"),)
+    assert parse_history(parse({"messages": MESSAGES[0]})) == (Message.user("Why?"),)
+    assert parse_history(parse({"messages": messages_with_parts})) == (Message.user("Why?"),)
+    assert parse_history(parse({"messages": []})) == ()
 
 
 @pytest.mark.parametrize(
@@ -351,7 +357,7 @@ def test_history_is_parsed_in_any_known_dialect() -> None:
 )
 def test_invalid_history_is_rejected_at_its_first_bad_element(messages: Any, pointer: str, message: str) -> None:
     with pytest.raises(FaultyCall) as refused:
-        parse_history(read({"messages": messages}))
+        parse_history(parse({"messages": messages}))
 
     (fault,) = refused.value.faults
     assert (type(fault), fault.pointer, fault.message) == (InvalidMessages, pointer, message)
@@ -359,7 +365,7 @@ def test_invalid_history_is_rejected_at_its_first_bad_element(messages: Any, poi
 
 def test_absent_history_is_a_missing_input() -> None:
     with pytest.raises(FaultyCall) as refused:
-        parse_history(read({"messages": None}))
+        parse_history(parse({"messages": None}))
 
     (fault,) = refused.value.faults
     assert (type(fault), fault.pointer) == (MissingInput, "/messages")

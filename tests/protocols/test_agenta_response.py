@@ -42,7 +42,9 @@ OFFERS = ("application/json", "application/x-ndjson", "application/jsonl", "text
 PARENT = f"00-{TRACE}-{SPAN}-00"
 
 
-def understood(body: Any, *, is_chat: bool = True, offers: Any = OFFERS, **headers: Any) -> tuple[Call, AgentaRequest]:
+def parse_request(
+    body: Any, *, is_chat: bool = True, offers: Any = OFFERS, **headers: Any
+) -> tuple[Call, AgentaRequest]:
     http_request = request(body, **headers)
     form = parse_body(parse_object(http_request), http_request.headers, is_chat=is_chat)
     return parse_call(http_request, form, CHAT if is_chat else FORM, offers=offers)
@@ -59,7 +61,7 @@ def test_chat_request_is_parsed_completely_without_secrets() -> None:
         "data": {"inputs": {"messages": HISTORY, "subject": "physics"}, "parameters": {"temperature": 0}},
     }
 
-    call, parsed = understood(body, traceparent=PARENT, authorization="Bearer hunter2", cookie="hunter2")
+    call, parsed = parse_request(body, traceparent=PARENT, authorization="Bearer hunter2", cookie="hunter2")
 
     assert call == Call(
         workflow="tutor",
@@ -89,7 +91,7 @@ def test_chat_request_is_parsed_completely_without_secrets() -> None:
 
 
 def test_call_of_a_non_chat_workflow_has_only_inputs() -> None:
-    call, parsed = understood({"inputs": {"messages": "any"}}, is_chat=False)
+    call, parsed = parse_request({"inputs": {"messages": "any"}}, is_chat=False)
 
     assert call == Call(workflow="headline", inputs={"messages": "any"})
     assert (parsed.is_chat, parsed.envelope, parsed.session) == (False, False, None)
@@ -109,7 +111,7 @@ def test_call_of_a_non_chat_workflow_has_only_inputs() -> None:
     ],
 )
 def test_trace_is_continued_if_the_header_is_valid(header: str, continued: bool) -> None:
-    call, _ = understood({"messages": []}, traceparent=header)
+    call, _ = parse_request({"messages": []}, traceparent=header)
 
     assert call.trace_parent == (header if continued else None)
 
@@ -127,7 +129,7 @@ def test_trace_is_continued_if_the_header_is_valid(header: str, continued: bool)
 def test_only_the_last_message_is_requested_by_flag_or_header(flags: Any, header: str | None, trim: bool) -> None:
     headers: dict[str, Any] = {} if header is None else {"x_ag_messages_transcript": header}
 
-    assert understood({"messages": [], "flags": flags}, **headers)[1].trim is trim
+    assert parse_request({"messages": [], "flags": flags}, **headers)[1].trim is trim
 
 
 # The media type of the answer
@@ -161,7 +163,7 @@ def test_response_media_type_depends_on_accept_header_and_stream_flag(
 
     headers: dict[str, Any] = {} if accept is None else {"accept": accept}
 
-    assert understood(body, **headers)[1].form == form
+    assert parse_request(body, **headers)[1].form == form
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ def test_unacceptable_media_type_is_rejected_with_the_supported_ones(
     body = {"messages": [], "session_id": "s-1", "flags": {} if stream is None else {"stream": stream}}
 
     with pytest.raises(RejectedCall) as refused:
-        understood(body, accept=accept)
+        parse_request(body, accept=accept)
 
     assert isinstance(refused.value.error, NotAcceptable)
     assert refused.value.code == "not_acceptable"
@@ -193,20 +195,20 @@ def test_stream_flag_is_rejected_on_a_route_without_streaming() -> None:
     with pytest.raises(
         RejectedCall, match=r"Nothing is streamed here: leave flags.stream out, or use /invoke."
     ) as refused:
-        understood({"messages": [], "flags": {"stream": True}}, offers=(JSON,))
+        parse_request({"messages": [], "flags": {"stream": True}}, offers=(JSON,))
 
     assert refused.value.details == {"supported": [JSON]}
 
 
 def test_unknown_message_format_is_rejected_without_repeating_it() -> None:
     with pytest.raises(RejectedCall) as refused:
-        understood({"messages": [], "session_id": "s-1"}, x_ag_messages_format="hunter2")
+        parse_request({"messages": [], "session_id": "s-1"}, x_ag_messages_format="hunter2")
 
     assert refused.value.code == "not_acceptable"
     assert refused.value.message == "That message format is unknown: ask for agenta or vercel."
     assert refused.value.details == {"supported": ["agenta", "vercel"]}
     assert refused.value.request.session == "s-1"
-    assert understood({"messages": []}, x_ag_messages_format="agenta")[1] == AgentaRequest(
+    assert parse_request({"messages": []}, x_ag_messages_format="agenta")[1] == AgentaRequest(
         places={"/inputs": "/inputs", "/parameters": "/parameters", "/messages": "/messages"}
     )
 
@@ -231,31 +233,31 @@ def test_ui_messages_are_returned_as_json_or_server_sent_events(
     body = {"messages": [], "flags": {} if stream is None else {"stream": stream}}
     headers: dict[str, Any] = {} if accept is None else {"accept": accept}
 
-    _, parsed = understood(body, x_ag_messages_format="vercel", x_palaver_ui_version="7", **headers)
+    _, parsed = parse_request(body, x_ag_messages_format="vercel", x_palaver_ui_version="7", **headers)
 
     assert (parsed.form, parsed.ui) == (form, UIRequest(version=7))
 
 
 def test_ui_messages_cannot_be_returned_as_ndjson() -> None:
     with pytest.raises(RejectedCall) as refused:
-        understood({"messages": []}, accept="application/x-ndjson", x_ag_messages_format="vercel")
+        parse_request({"messages": []}, accept="application/x-ndjson", x_ag_messages_format="vercel")
 
     assert refused.value.details == {"supported": [JSON, SSE]}
 
 
 def test_unknown_ui_version_is_rejected_only_for_ui_messages() -> None:
     with pytest.raises(RejectedCall, match="x-palaver-ui-version must be 5, 6 or 7") as refused:
-        understood({"messages": []}, x_ag_messages_format="vercel", x_palaver_ui_version="4")
+        parse_request({"messages": []}, x_ag_messages_format="vercel", x_palaver_ui_version="4")
 
     assert refused.value.code == "invalid_value"
-    assert understood({"messages": []}, x_palaver_ui_version="4")[1].ui is None
+    assert parse_request({"messages": []}, x_palaver_ui_version="4")[1].ui is None
 
 
 def test_client_continues_its_last_ui_message() -> None:
     tool = {"type": "tool-now", "toolCallId": "c1", "state": "output-available", "input": {}, "output": 12}
     last = {"id": "m7", "role": "assistant", "parts": [tool]}
 
-    call, parsed = understood({"data": {"inputs": {"messages": [last]}}}, x_ag_messages_format="vercel")
+    call, parsed = parse_request({"data": {"inputs": {"messages": [last]}}}, x_ag_messages_format="vercel")
 
     assert [message.role for message in call.messages] == ["assistant", "tool"]
     assert parsed.ui == UIRequest(message="m7", shown={"c1": False})
@@ -263,28 +265,28 @@ def test_client_continues_its_last_ui_message() -> None:
 
 def test_response_media_type_is_checked_before_the_history() -> None:
     with pytest.raises(RejectedCall) as refused:
-        understood({"messages": "no history"}, accept="image/png")
+        parse_request({"messages": "no history"}, accept="image/png")
 
     assert refused.value.code == "not_acceptable"
 
 
 def test_body_fields_are_checked_before_the_response_media_type() -> None:
     with pytest.raises(ConflictingFields):
-        understood({"parameters": {"a": 1}, "ag_config": {"a": 2}}, accept="image/png")
+        parse_request({"parameters": {"a": 1}, "ag_config": {"a": 2}}, accept="image/png")
 
 
 # Errors
 
 
-def refusal(body: Any, **options: Any) -> Any:
+def error_document(body: Any, **options: Any) -> Any:
     """Return the error document of a rejected body."""
     with pytest.raises(RejectedCall) as refused:
-        understood(body, **options)
+        parse_request(body, **options)
     return json(error_response(refused.value, None, status=422))
 
 
 def test_missing_history_error_points_into_the_body_as_sent() -> None:
-    assert refusal({"session_id": "s-1", "data": {}}) == {
+    assert error_document({"session_id": "s-1", "data": {}}) == {
         "version": "2025.07.14",
         "status": {
             "code": 422,
@@ -312,13 +314,13 @@ def test_missing_history_error_points_into_the_body_as_sent() -> None:
     ],
 )
 def test_invalid_message_error_points_into_the_body_as_sent(body: Any, pointer: str) -> None:
-    status = refusal(body)["status"]
+    status = error_document(body)["status"]
 
     assert (status["type"], [fault["pointer"] for fault in status["errors"]]) == ("invalid_messages", [pointer])
 
 
-def faults_of(body: Any, *faults: Any) -> list[tuple[str, str]]:
-    _, parsed = understood(body, is_chat=False)
+def encoded_faults(body: Any, *faults: Any) -> list[tuple[str, str]]:
+    _, parsed = parse_request(body, is_chat=False)
     document = json(error_response(FaultyCall(faults), parsed, status=422))["status"]
     assert document["message"] == document["errors"][0]["message"]
     assert document["type"] == document["errors"][0]["type"] == faults[0].code
@@ -328,7 +330,7 @@ def faults_of(body: Any, *faults: Any) -> list[tuple[str, str]]:
 def test_later_faults_point_into_the_body_as_sent() -> None:
     body = {"inputs": {"a": 1, "x/y": 2}, "ag_config": {"t": "?"}, "data": {"inputs": {"b": 3}}}
 
-    assert faults_of(
+    assert encoded_faults(
         body,
         InvalidInput("1", pointer="/inputs/a/deep"),
         InvalidInput("2", pointer="/inputs/x~1y"),
@@ -350,12 +352,12 @@ def test_missing_input_error_mentions_a_misplaced_root_field() -> None:
     missing = [MissingInput(f"{step}?", pointer=f"/inputs/{step}") for step in ("text", "a~1b", "gone")]
     body = {"text": "Hi", "a/b": 1}
 
-    assert faults_of(body, *missing) == [
+    assert encoded_faults(body, *missing) == [
         ("/inputs/text", "text? It was found at /text; it belongs in /inputs/text."),
         ("/inputs/a~1b", "a~1b? It was found at /a~1b; it belongs in /inputs/a~1b."),
         ("/inputs/gone", "gone?"),
     ]
-    assert faults_of({**body, "data": {}}, missing[0]) == [
+    assert encoded_faults({**body, "data": {}}, missing[0]) == [
         ("/data/inputs/text", "text? It was found at /text; it belongs in /data/inputs/text.")
     ]
 
@@ -363,7 +365,7 @@ def test_missing_input_error_mentions_a_misplaced_root_field() -> None:
 def test_at_most_twenty_faults_are_listed() -> None:
     faults = [MissingInput("?", pointer=f"/inputs/{n}") for n in range(30)]
 
-    assert len(faults_of({"inputs": {}}, *faults)) == 20
+    assert len(encoded_faults({"inputs": {}}, *faults)) == 20
 
 
 @pytest.mark.parametrize(
@@ -404,7 +406,7 @@ def test_error_before_parsing_has_the_same_shape(error: Any, expected: Any) -> N
 
 
 def test_error_after_parsing_has_the_session_and_translated_pointers() -> None:
-    _, parsed = understood({"session_id": "s-1", "data": {"inputs": {"messages": HISTORY}}})
+    _, parsed = parse_request({"session_id": "s-1", "data": {"inputs": {"messages": HISTORY}}})
 
     answer = error_response(InvalidValue("Too many.", pointer="/messages/3"), parsed, status=400)
 
@@ -453,8 +455,8 @@ def test_failed_run_response_has_details_and_partial_outputs() -> None:
 CALL = ToolCall(call_id="c1", name="add", arguments='{"a": 2}')
 
 
-def outputs(*given: Any, is_chat: bool = True, trim: bool = False, end: Any = None) -> Any:
-    events = valid_events(*given, end=end)
+def encode(*values: Any, is_chat: bool = True, trim: bool = False, end: Any = None) -> Any:
+    events = valid_events(*values, end=end)
     return encode_outputs(fold(events), events, AgentaRequest(is_chat=is_chat, trim=trim))
 
 
@@ -508,22 +510,22 @@ def outputs(*given: Any, is_chat: bool = True, trim: bool = False, end: Any = No
     ],
 )
 def test_a_chat_answers_with_the_messages_of_its_run(values: list[Any], expected: Any) -> None:
-    assert outputs(*values) == expected
+    assert encode(*values) == expected
 
 
 def test_trimmed_chat_answers_with_its_last_message_as_one_object() -> None:
-    assert outputs(CALL, ToolResult(call_id="c1", output="4"), "Four.", trim=True) == {
+    assert encode(CALL, ToolResult(call_id="c1", output="4"), "Four.", trim=True) == {
         "role": "assistant",
         "content": "Four.",
     }
-    assert outputs(CALL, ToolResult(call_id="c1", output="4"), trim=True)["role"] == "tool"
-    assert outputs("Four.", trim=True) == {"role": "assistant", "content": "Four."}
-    assert outputs(trim=True) == {"role": "assistant", "content": ""}
+    assert encode(CALL, ToolResult(call_id="c1", output="4"), trim=True)["role"] == "tool"
+    assert encode("Four.", trim=True) == {"role": "assistant", "content": "Four."}
+    assert encode(trim=True) == {"role": "assistant", "content": ""}
 
 
 @pytest.mark.parametrize("value", [None, "text", [1, [2]], {"role": "user", "content": "x"}, False])
 def test_non_chat_workflow_answers_with_its_value_unchanged(value: Any) -> None:
-    assert outputs("streamed", is_chat=False, end=RunFinished(value=value)) == value
+    assert encode("streamed", is_chat=False, end=RunFinished(value=value)) == value
 
 
 @pytest.mark.parametrize(
@@ -550,11 +552,11 @@ def test_non_chat_workflow_answers_with_its_value_unchanged(value: Any) -> None:
     ids=["cancelled", "failed", "interrupted"],
 )
 def test_stopped_workflow_answers_with_the_values_yielded_so_far(yielded: list[Any], value: Any, end: Any) -> None:
-    assert outputs(*yielded, is_chat=False, end=end) == value
+    assert encode(*yielded, is_chat=False, end=end) == value
 
 
 def test_usage_is_not_part_of_the_outputs() -> None:
-    assert outputs(UsageAdded(), "a", UsageAdded()) == {"role": "assistant", "content": "a"}
+    assert encode(UsageAdded(), "a", UsageAdded()) == {"role": "assistant", "content": "a"}
 
 
 def test_a_fixed_run_makes_fixed_ids() -> None:

@@ -19,19 +19,19 @@ USER = {"role": "user", "content": "Why?"}
 TRACE_PARENT = "00-0ef1d6b784c34b8a705bae5974e51954-a1b2c3d4e5f60718-01"
 
 
-def decoded(workflow: str | None = None, **body: Any) -> tuple[Call, ChatRequest]:
+def decode(workflow: str | None = None, **body: Any) -> tuple[Call, ChatRequest]:
     return chat_completions.decode(request({"messages": HISTORY, **body}, workflow=workflow), find)
 
 
-def messages(*given: Any) -> tuple[Message, ...]:
+def decode_messages(*given: Any) -> tuple[Message, ...]:
     return chat_completions.decode(request({"messages": given}), find)[0].messages
 
 
-def options(**body: Any) -> Any:
-    return decoded(**body)[0].options
+def decode_options(**body: Any) -> Any:
+    return decode(**body)[0].options
 
 
-def refused(body: Any, workflow: str | None = None) -> dict[str, Any]:
+def decode_error(body: Any, workflow: str | None = None) -> dict[str, Any]:
     """Return the status, type, code and param of the error that answers a rejected request."""
     with pytest.raises(PalaverError) as raised:
         chat_completions.decode(request(body, workflow=workflow), find)
@@ -42,7 +42,7 @@ def refused(body: Any, workflow: str | None = None) -> dict[str, Any]:
     return {"status": answer.status, "type": error["type"], "code": error["code"], "param": error["param"]}
 
 
-def bad(code: str, param: str | None) -> dict[str, Any]:
+def invalid_request(code: str, param: str | None) -> dict[str, Any]:
     return {"status": 400, "type": "invalid_request", "code": code, "param": param}
 
 
@@ -50,7 +50,7 @@ def bad(code: str, param: str | None) -> dict[str, Any]:
 
 
 def test_minimal_request_calls_the_default_workflow() -> None:
-    assert decoded() == (Call(workflow="tutor", messages=(Message.user("Why?"),)), ChatRequest(model="tutor"))
+    assert decode() == (Call(workflow="tutor", messages=(Message.user("Why?"),)), ChatRequest(model="tutor"))
 
 
 def test_request_with_all_fields_is_parsed() -> None:
@@ -87,14 +87,14 @@ def test_request_with_all_fields_is_parsed() -> None:
 
 
 def test_model_selects_the_workflow_only_on_the_root_route() -> None:
-    by_model, echoed = decoded(model="headline")
-    by_path, free = decoded(workflow="tutor", model="gpt-9")
-    by_default, named = decoded(model=None)
+    by_model, echoed = decode(model="headline")
+    by_path, free = decode(workflow="tutor", model="gpt-9")
+    by_default, named = decode(model=None)
 
     assert (by_model.workflow, echoed.model) == ("headline", "headline")
     assert (by_path.workflow, free.model) == ("tutor", "gpt-9")
     assert (by_default.workflow, named.model) == ("tutor", "tutor")
-    assert refused({"model": "gpt-9", "messages": HISTORY}) == {
+    assert decode_error({"model": "gpt-9", "messages": HISTORY}) == {
         "status": 404,
         "type": "not_found",
         "code": "model_not_found",
@@ -103,7 +103,7 @@ def test_model_selects_the_workflow_only_on_the_root_route() -> None:
 
 
 def test_non_chat_workflow_gets_inputs_but_no_messages() -> None:
-    call, _ = decoded(workflow="headline", messages="whatever", custom_inputs={"text": "Hi"})
+    call, _ = decode(workflow="headline", messages="whatever", custom_inputs={"text": "Hi"})
 
     assert call == Call(workflow="headline", inputs={"text": "Hi"})
 
@@ -135,7 +135,7 @@ def test_chat_completions_messages_are_parsed() -> None:
         {"role": "user", "content": ""},
     ]
 
-    assert messages(*history) == (
+    assert decode_messages(*history) == (
         Message.system("Be brief."),
         Message(role="developer", parts=(Text(text="Be kind."),)),
         Message(
@@ -164,21 +164,21 @@ def test_chat_completions_messages_are_parsed() -> None:
     ],
 )
 def test_content_part_is_accepted(part: Any) -> None:
-    assert len(messages({"role": "user", "content": [part]})) == 1
+    assert len(decode_messages({"role": "user", "content": [part]})) == 1
 
 
 def test_message_keys_of_other_protocols_are_ignored() -> None:
     call = {"id": "c1", "function": {"name": "add"}}
     stray = {**USER, "parts": [{"type": "text", "text": "Else?"}], "text": "?", "tool_calls": [call], "refusal": "No."}
 
-    assert messages(stray) == (Message.user("Why?"),)
+    assert decode_messages(stray) == (Message.user("Why?"),)
 
 
 def test_legacy_function_result_answers_the_last_open_call_of_that_name() -> None:
     function = {"name": "add", "arguments": "{}"}
     calls = [{"id": call_id, "function": {"name": name}} for call_id, name in (("c1", "add"), ("c2", "sub"))]
 
-    parsed = messages(
+    parsed = decode_messages(
         {"role": "assistant", "content": None, "tool_calls": calls},
         {"role": "assistant", "content": None, "function_call": function},
         {"role": "function", "name": "add", "content": "2"},
@@ -196,7 +196,7 @@ def test_call_id_can_be_reused_after_its_result() -> None:
     call = {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "function": {"name": "add"}}]}
     result = {"role": "tool", "tool_call_id": "c1", "content": "1"}
 
-    assert len(messages(call, result, call, result)) == 4
+    assert len(decode_messages(call, result, call, result)) == 4
 
 
 def assistant(**fields: Any) -> dict[str, Any]:
@@ -302,14 +302,14 @@ def assistant(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_invalid_messages_are_rejected_with_code_and_param(given: Any, code: str, param: str) -> None:
-    assert refused(given) == bad(code, param)
+    assert decode_error(given) == invalid_request(code, param)
 
 
 def test_second_result_of_a_call_is_rejected() -> None:
     call = {"id": "c1", "function": {"name": "add"}}
     result = {"role": "tool", "tool_call_id": "c1", "content": "1"}
 
-    assert refused({"messages": [assistant(tool_calls=[call]), result, result]}) == bad(
+    assert decode_error({"messages": [assistant(tool_calls=[call]), result, result]}) == invalid_request(
         "unknown_call", "messages[2].tool_call_id"
     )
 
@@ -354,12 +354,12 @@ def test_second_result_of_a_call_is_rejected() -> None:
     ids=str,
 )
 def test_options_are_translated_to_the_names_of_responses(fields: Any, expected: Any) -> None:
-    assert options(**fields) == expected
+    assert decode_options(**fields) == expected
 
 
 def test_tools_and_legacy_functions_are_client_tools() -> None:
     tools = [{"type": "function", "function": {"name": "add"}}, {"type": "custom", "custom": {"name": "sub"}}]
-    call, parsed = decoded(tools=tools, functions=[{"name": "mul"}])
+    call, parsed = decode(tools=tools, functions=[{"name": "mul"}])
 
     assert call.client_tools == parsed.client_tools == frozenset({"add", "sub", "mul"})
 
@@ -409,14 +409,14 @@ def test_tools_and_legacy_functions_are_client_tools() -> None:
     ids=str,
 )
 def test_invalid_field_is_rejected_with_code_and_param(fields: Any, code: str, param: str) -> None:
-    assert refused({"messages": HISTORY, **fields}) == bad(code, param)
+    assert decode_error({"messages": HISTORY, **fields}) == invalid_request(code, param)
 
 
 @pytest.mark.parametrize(
     ("body", "code", "param"), [(b"{", "invalid_json", None), ([], "invalid_type", None), ("x", "invalid_type", None)]
 )
 def test_body_that_is_not_a_json_object_is_rejected(body: Any, code: str, param: str | None) -> None:
-    assert refused(body) == bad(code, param)
+    assert decode_error(body) == invalid_request(code, param)
 
 
 @pytest.mark.parametrize(
@@ -444,7 +444,7 @@ def test_invalid_json_is_rejected_before_the_workflow_is_looked_up() -> None:
         chat_completions.decode(request({}, workflow="nobody"), find)
 
 
-ANY = st.recursive(
+ANY_JSON = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
@@ -465,11 +465,11 @@ FIELDS = st.dictionaries(
     st.sampled_from(
         "messages model stream stream_options n tools functions tool_choice function_call response_format stop".split()
     ),
-    ANY,
+    ANY_JSON,
 )
 
 
-@given(FIELDS | ANY, st.lists(ANY, max_size=3))
+@given(FIELDS | ANY_JSON, st.lists(ANY_JSON, max_size=3))
 def test_any_body_is_accepted_or_rejected_with_400(body: Any, history: list[Any]) -> None:
     for sent in (body, {**(body if isinstance(body, dict) else {}), "messages": history}):
         assert _outcome(sent) in ("taken", 400)

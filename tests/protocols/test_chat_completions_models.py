@@ -7,11 +7,11 @@ from palaver.protocols import openai
 from palaver.protocols.chat_completions.models import ModelNotFound, model_response, models_response
 from tests.protocols.fixed_run import CHAT, FORM, json
 
-ANOTHER = Description(name="abacus", flags={"is_chat": True})
+ABACUS = Description(name="abacus", flags={"is_chat": True})
 
 
 def test_models_list_holds_only_chat_workflows_sorted_by_name() -> None:
-    answer = models_response([CHAT, FORM, ANOTHER], 1763190000)
+    answer = models_response([CHAT, FORM, ABACUS], 1763190000)
 
     assert (answer.status, answer.headers) == (200, (("content-type", "application/json"),))
     assert json(answer) == {

@@ -44,9 +44,9 @@ from tests.protocols.chat_chunks import (
 )
 from tests.protocols.fixed_run import IDS, RUN, STARTED, json
 
-STOP = chunk({}, finish="stop")
-CALLS = chunk({}, finish="tool_calls")
-SPENT = Usage(input_tokens=3, output_tokens=4)
+STOP_CHUNK = chunk({}, finish="stop")
+TOOL_CALLS_CHUNK = chunk({}, finish="tool_calls")
+TOKENS_USED = Usage(input_tokens=3, output_tokens=4)
 
 
 def approval(call_id: str | None) -> Data:
@@ -59,42 +59,44 @@ def approval(call_id: str | None) -> Data:
 @pytest.mark.parametrize(
     ("values", "deltas", "last"),
     [
-        pytest.param([], [], STOP, id="nothing"),
-        pytest.param(["Hel", "lo"], [{"content": "Hel"}, {"content": "lo"}], STOP, id="text"),
+        pytest.param([], [], STOP_CHUNK, id="nothing"),
+        pytest.param(["Hel", "lo"], [{"content": "Hel"}, {"content": "lo"}], STOP_CHUNK, id="text"),
         pytest.param(
-            ["\U0001f984 ü", "\u2028"], [{"content": "\U0001f984 ü"}, {"content": "\u2028"}], STOP, id="unicode"
+            ["\U0001f984 ü", "\u2028"], [{"content": "\U0001f984 ü"}, {"content": "\u2028"}], STOP_CHUNK, id="unicode"
         ),
         pytest.param(
             [Message.assistant("One", "more"), Message.assistant("Two")],
             [{"content": "One"}, {"content": "more"}, {"content": "\n\n"}, {"content": "Two"}],
-            STOP,
+            STOP_CHUNK,
             id="messages are joined by an empty line, texts of one by nothing",
         ),
         pytest.param(
             [Reasoning(text="Hm."), "So."],
             [{"reasoning_content": "Hm."}, {"content": "So."}],
-            STOP,
+            STOP_CHUNK,
             id="reasoning",
         ),
         pytest.param(
             [ReasoningDelta(delta="H"), ReasoningDelta(delta="m")],
             [{"reasoning_content": "H"}, {"reasoning_content": "m"}],
-            STOP,
+            STOP_CHUNK,
             id="reasoning in pieces",
         ),
-        pytest.param([Refusal(text="No.")], [{"refusal": "No."}], STOP, id="a refusal"),
-        pytest.param([Refusal(text="")], [], STOP, id="a refusal that says nothing"),
+        pytest.param([Refusal(text="No.")], [{"refusal": "No."}], STOP_CHUNK, id="a refusal"),
+        pytest.param([Refusal(text="")], [], STOP_CHUNK, id="a refusal that says nothing"),
         pytest.param(
             ["a", File(media_type="image/png", data="AA=="), Data(name="chart", value=[1]), "b"],
             [{"content": "a"}, {"content": "b"}],
-            STOP,
+            STOP_CHUNK,
             id="data and files are left out",
         ),
-        pytest.param([PartAdded(part=Data(name="status"), transient=True), SPENT], [], STOP, id="status and usage"),
+        pytest.param(
+            [PartAdded(part=Data(name="status"), transient=True), TOKENS_USED], [], STOP_CHUNK, id="status and usage"
+        ),
         pytest.param(
             ["I look.", ToolCall(call_id="c1", name="mine", arguments='{"a":1}')],
             [{"content": "I look."}, call(0, "c1", "mine"), piece(0, '{"a":1}')],
-            CALLS,
+            TOOL_CALLS_CHUNK,
             id="a call of the client's",
         ),
         pytest.param(
@@ -104,26 +106,28 @@ def approval(call_id: str | None) -> Data:
                 *(ToolEnded(item=item, arguments="{}") for item in "xy"),
             ],
             [call(0, "c1", "mine"), piece(0, "{}"), call(1, "c2", "mine"), piece(1, "{}")],
-            CALLS,
+            TOOL_CALLS_CHUNK,
             id="two at once, one after the other",
         ),
-        pytest.param([ToolCall(call_id="c1", name="mine")], [call(0, "c1", "mine")], CALLS, id="no arguments"),
+        pytest.param(
+            [ToolCall(call_id="c1", name="mine")], [call(0, "c1", "mine")], TOOL_CALLS_CHUNK, id="no arguments"
+        ),
         pytest.param(
             [ToolCall(call_id="c1", name="mine", arguments="{}"), ToolResult(call_id="c1", output="x"), "Done."],
             [call(0, "c1", "mine"), piece(0, "{}"), {"content": "Done."}],
-            STOP,
+            STOP_CHUNK,
             id="a call of the client's that the workflow answered stays",
         ),
         pytest.param(
             ["a", ToolCall(call_id="c1", name="own", arguments="{}"), ToolResult(call_id="c1", output="x"), "b"],
             [{"content": "a"}, {"content": "\n\n"}, {"content": "b"}],
-            STOP,
+            STOP_CHUNK,
             id="an own call with its result is left out",
         ),
         pytest.param(
             [ToolCall(call_id="c1", name="own", arguments="{}"), ToolCall(call_id="c2", name="own"), "b"],
             [{"content": "b"}, call(0, "c1", "own"), piece(0, "{}"), call(1, "c2", "own")],
-            CALLS,
+            TOOL_CALLS_CHUNK,
             id="own calls that nobody answered are told at the end",
         ),
         pytest.param(
@@ -133,13 +137,13 @@ def approval(call_id: str | None) -> Data:
                 ToolCall(call_id="c3", name="own"),
             ],
             [call(0, "c2", "mine"), call(1, "c1", "own"), call(2, "c3", "own")],
-            CALLS,
+            TOOL_CALLS_CHUNK,
             id="calls are numbered as they are told",
         ),
         pytest.param(
             [ToolCall(call_id="c1", name="own"), approval("c1"), approval(None)],
             [],
-            STOP,
+            STOP_CHUNK,
             id="a call that waits for an approval is left out",
         ),
         pytest.param(
@@ -157,7 +161,7 @@ def approval(call_id: str | None) -> Data:
                 {"content": "See it."},
                 {"annotations": [citation("https://a", 0, 3, "A"), citation("https://b", 0, 7)]},
             ],
-            STOP,
+            STOP_CHUNK,
             id="sources",
         ),
         pytest.param(
@@ -174,7 +178,7 @@ def approval(call_id: str | None) -> Data:
                 {"content": "cde"},
                 {"annotations": [{"index": 1, **citation("https://b", 5, 6)}]},
             ],
-            STOP,
+            STOP_CHUNK,
             id="indexes count in the whole content, and later entries have a number",
         ),
     ],
@@ -197,11 +201,11 @@ def test_call_without_deltas_is_encoded_with_its_arguments() -> None:
 
 def test_interleaved_texts_are_sent_one_after_the_other() -> None:
     messages = [TextDelta(item="a", delta="1"), TextStarted(item="b", message="m2"), TextDelta(item="b", delta="2")]
-    more = [TextDelta(item="a", delta="3"), TextEnded(item="a")]
+    remaining = [TextDelta(item="a", delta="3"), TextEnded(item="a")]
 
-    sent = encode_stream(run(*messages, *more), chat_request())
+    sent = encode_stream(run(*messages, *remaining), chat_request())
 
-    assert sent == [chunk(FIRST), *(chunk({"content": output}) for output in ("1", "3", "\n\n", "2")), STOP, DONE]
+    assert sent == [chunk(FIRST), *(chunk({"content": output}) for output in ("1", "3", "\n\n", "2")), STOP_CHUNK, DONE]
 
 
 @pytest.mark.parametrize(
@@ -243,8 +247,8 @@ def test_finish_reason_length_takes_precedence_over_tool_calls() -> None:
 def test_value_is_the_content_only_if_no_text_was_streamed(value: Any, content: list[Any]) -> None:
     end = RunFinished(value=value)
 
-    assert encode_stream(run(end=end), chat_request()) == [chunk(FIRST), *map(chunk, content), STOP, DONE]
-    assert encode_stream(run("x", end=end), chat_request()) == [chunk(FIRST), chunk({"content": "x"}), STOP, DONE]
+    assert encode_stream(run(end=end), chat_request()) == [chunk(FIRST), *map(chunk, content), STOP_CHUNK, DONE]
+    assert encode_stream(run("x", end=end), chat_request()) == [chunk(FIRST), chunk({"content": "x"}), STOP_CHUNK, DONE]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +261,7 @@ def test_value_is_the_content_only_if_no_text_was_streamed(value: Any, content: 
 )
 def test_broken_stream_ends_with_an_error_after_the_partial_text(end: TerminalEvent, code: str, message: str) -> None:
     sent = encode_stream(
-        run("Hel", ToolCall(call_id="c1", name="own"), SPENT, end=end), chat_request(include_usage=True)
+        run("Hel", ToolCall(call_id="c1", name="own"), TOKENS_USED, end=end), chat_request(include_usage=True)
     )
 
     document = {"message": message, "type": "model_error", "code": code, "param": None}
@@ -267,15 +271,15 @@ def test_broken_stream_ends_with_an_error_after_the_partial_text(end: TerminalEv
 
 @pytest.mark.parametrize(
     ("values", "end"),
-    [([SPENT], RunFinished()), ([Usage(input_tokens=9, output_tokens=9)], RunFinished(usage=SPENT))],
+    [([TOKENS_USED], RunFinished()), ([Usage(input_tokens=9, output_tokens=9)], RunFinished(usage=TOKENS_USED))],
     ids=["what was counted", "what the end says"],
 )
 def test_usage_is_sent_last_on_request(values: list[OutputValue], end: TerminalEvent) -> None:
     events = run("Hi", *values, end=end)
 
-    assert encode_stream(events, chat_request()) == [chunk(FIRST), chunk({"content": "Hi"}), STOP, DONE]
+    assert encode_stream(events, chat_request()) == [chunk(FIRST), chunk({"content": "Hi"}), STOP_CHUNK, DONE]
     assert encode_stream(events, chat_request(include_usage=True)) == [
-        *({**one, "usage": None} for one in (chunk(FIRST), chunk({"content": "Hi"}), STOP)),
+        *({**one, "usage": None} for one in (chunk(FIRST), chunk({"content": "Hi"}), STOP_CHUNK)),
         {**COMPLETION_FIELDS, "object": "chat.completion.chunk", "choices": [], "usage": USAGE},
         DONE,
     ]
@@ -298,7 +302,7 @@ def test_no_usage_chunk_is_sent_if_usage_is_unknown() -> None:
     sent = encode_stream(run("Hi"), chat_request(include_usage=True))
 
     assert sent == [{**chunk(delta), "usage": None} for delta in (FIRST, {"content": "Hi"})] + [
-        {**STOP, "usage": None},
+        {**STOP_CHUNK, "usage": None},
         DONE,
     ]
 
@@ -338,21 +342,21 @@ def completion(message: dict[str, Any], finish: str = "stop", **usage: Any) -> d
     return {**COMPLETION_FIELDS, "object": "chat.completion", "system_fingerprint": None, "choices": [choice], **usage}
 
 
-def message(content: str | None, **more: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": content, "refusal": None, "annotations": [], **more}
+def assistant_message(content: str | None, **fields: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": content, "refusal": None, "annotations": [], **fields}
 
 
-def whole(*said: OutputValue | str, end: TerminalEvent | None = None) -> Any:
-    return json(chat_completions.encode_response(run(*said, end=end), chat_request("mine"), status=200))
+def encode_completion(*values: OutputValue | str, end: TerminalEvent | None = None) -> Any:
+    return json(chat_completions.encode_response(run(*values, end=end), chat_request("mine"), status=200))
 
 
 def test_json_response_is_one_completion() -> None:
-    events = run(Message.assistant("Let me check."), Message.assistant("It is noon."), SPENT)
+    events = run(Message.assistant("Let me check."), Message.assistant("It is noon."), TOKENS_USED)
 
     answer = chat_completions.encode_response(events, chat_request(), status=200)
 
     assert (answer.status, answer.headers) == (200, (("content-type", "application/json"), *IDS))
-    assert json(answer) == completion(message("Let me check.\n\nIt is noon."), usage=USAGE)
+    assert json(answer) == completion(assistant_message("Let me check.\n\nIt is noon."), usage=USAGE)
     ChatCompletion.model_validate_json(answer.body, strict=True)
 
 
@@ -368,13 +372,15 @@ def test_run_without_a_trace_has_no_trace_header() -> None:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        pytest.param([], completion(message("")), id="nothing"),
-        pytest.param([Refusal(text="No.")], completion(message(None, refusal="No.")), id="a refusal"),
-        pytest.param([Reasoning(text="Hm.")], completion(message("", reasoning_content="Hm.")), id="reasoning"),
+        pytest.param([], completion(assistant_message("")), id="nothing"),
+        pytest.param([Refusal(text="No.")], completion(assistant_message(None, refusal="No.")), id="a refusal"),
+        pytest.param(
+            [Reasoning(text="Hm.")], completion(assistant_message("", reasoning_content="Hm.")), id="reasoning"
+        ),
         pytest.param(
             [ToolCall(call_id="c1", name="mine", arguments='{"a"'), ToolCall(call_id="c2", name="own")],
             completion(
-                message(
+                assistant_message(
                     None,
                     tool_calls=[
                         {"id": "c1", "type": "function", "function": {"name": "mine", "arguments": '{"a"'}},
@@ -387,20 +393,20 @@ def test_run_without_a_trace_has_no_trace_header() -> None:
         ),
         pytest.param(
             [Text(text="ab", annotations=(Annotation(kind="url", url="https://a"),))],
-            completion(message("ab", annotations=[citation("https://a", 0, 2)])),
+            completion(assistant_message("ab", annotations=[citation("https://a", 0, 2)])),
             id="sources",
         ),
     ],
 )
 def test_output_is_encoded_as_a_completion_message(values: list[OutputValue], expected: Any) -> None:
-    assert whole(*values) == expected
+    assert encode_completion(*values) == expected
 
 
 @pytest.mark.parametrize("end", [RunCancelled(), RunFinished(finish="interrupted")])
 def test_stopped_run_is_answered_with_partial_text_and_finish_reason_length(end: TerminalEvent) -> None:
-    output = whole("Hel", ToolCall(call_id="c1", name="own"), end=end)
+    output = encode_completion("Hel", ToolCall(call_id="c1", name="own"), end=end)
 
-    assert output == completion(message("Hel"), finish="length")
+    assert output == completion(assistant_message("Hel"), finish="length")
 
 
 def test_a_failed_run_is_answered_with_its_error() -> None:
@@ -421,7 +427,7 @@ def test_a_failed_run_is_answered_with_its_error() -> None:
 # The completion is what a client builds from the stream
 
 
-def built(sent: list[Any]) -> Any:
+def client_completion(sent: list[Any]) -> Any:
     """Return what OpenAI's own client builds from a stream."""
     state = ChatCompletionStreamState()
     for one in sent:
@@ -431,7 +437,7 @@ def built(sent: list[Any]) -> Any:
     )
 
 
-def tidied(document: Any) -> Any:
+def comparable(document: Any) -> Any:
     """Remove what differs between the two forms: nulls, the object's name, list indexes, "" for no content."""
     choice = document["choices"][0]
     output = {name: value for name, value in choice["message"].items() if value or value == ""}
@@ -456,7 +462,7 @@ def test_json_response_is_what_the_openai_client_builds_from_the_stream(
     answer = json(chat_completions.encode_response(events, chat_request(*tools), status=200))
 
     assert finished == DONE
-    assert tidied(built(sent)) == tidied(answer)
+    assert comparable(client_completion(sent)) == comparable(answer)
 
 
 @given(valid_runs, st.sampled_from([(), ("mine",)]))

@@ -22,15 +22,15 @@ STORED = [
     Message(role="user", parts=(Text(text="Time?"),), id="u1"),
     Message(role="assistant", parts=(Reasoning(text="Hm."), Text(text="Let me see."), CALL), id="a1"),
 ]
-ANSWERED = [*STORED, Message.tool("c1", {"is": "noon"})]
+STORED_WITH_RESULT = [*STORED, Message.tool("c1", {"is": "noon"})]
 
 
-def decoded(body: Any) -> tuple[Call, ResponsesRequest]:
+def decode(body: Any) -> tuple[Call, ResponsesRequest]:
     return responses.decode(replace(request(body), route="v1/responses"), find)
 
 
-def new(sent: Message, stored: list[Message] = ANSWERED, **more: Any) -> Message | None:
-    return new_messages(stored, [sent], **more).get(0)
+def merge_one(sent: Message, stored: list[Message] = STORED_WITH_RESULT, **options: Any) -> Message | None:
+    return new_messages(stored, [sent], **options).get(0)
 
 
 def reference(name: str) -> dict[str, str]:
@@ -41,10 +41,10 @@ def reference(name: str) -> dict[str, str]:
 
 
 def test_item_reference_is_replaced_by_the_stored_item() -> None:
-    stored = store.message_items(ANSWERED, "conv_1")
+    stored = store.message_items(STORED_WITH_RESULT, "conv_1")
     body = {"instructions": "Be brief.", "input": [reference("a1"), reference("fc_c1"), reference("fco_c1"), {
         "role": "user", "content": "And now?"}]}  # fmt: skip
-    call, parsed = resolve_references(*decoded(body), {one.id: one.item for one in stored})
+    call, parsed = resolve_references(*decode(body), {one.id: one.item for one in stored})
 
     assert call.messages == (
         Message.system("Be brief."),
@@ -57,7 +57,7 @@ def test_item_reference_is_replaced_by_the_stored_item() -> None:
 
 
 def test_reference_to_an_unknown_item_is_not_found() -> None:
-    call, parsed = decoded({"input": [{"role": "user", "content": "x"}, reference("msg_1")]})
+    call, parsed = decode({"input": [{"role": "user", "content": "x"}, reference("msg_1")]})
     with pytest.raises(ItemNotFound) as caught:
         resolve_references(call, parsed, {})
 
@@ -70,7 +70,7 @@ def test_reference_to_an_unknown_item_is_not_found() -> None:
 
 
 def test_request_without_references_is_unchanged() -> None:
-    call, parsed = decoded({"input": "x"})
+    call, parsed = decode({"input": "x"})
     same = resolve_references(call, parsed, {})
 
     assert same[0] is call
@@ -82,25 +82,25 @@ def test_request_without_references_is_unchanged() -> None:
 
 @pytest.mark.parametrize("field", ["previous_response_id", "conversation"])
 def test_stored_history_comes_before_the_new_input(field: str) -> None:
-    call, parsed = decoded({"instructions": "Be brief.", "input": "And now?", field: "resp_1"})
-    call, parsed = continue_history(call, parsed, ANSWERED)
+    call, parsed = decode({"instructions": "Be brief.", "input": "And now?", field: "resp_1"})
+    call, parsed = continue_history(call, parsed, STORED_WITH_RESULT)
 
-    assert call.messages == (Message.system("Be brief."), *ANSWERED, Message.user("And now?"))
+    assert call.messages == (Message.system("Be brief."), *STORED_WITH_RESULT, Message.user("And now?"))
     assert call.preface == 1
     assert parsed.places == ("instructions", field, field, field, "input")
 
 
 def test_request_without_input_continues_the_stored_history() -> None:
-    call, parsed = continue_history(*decoded({"previous_response_id": "resp_1"}), ANSWERED)
+    call, parsed = continue_history(*decode({"previous_response_id": "resp_1"}), STORED_WITH_RESULT)
 
-    assert (call.messages, parsed.places) == (tuple(ANSWERED), ("previous_response_id",) * 3)
+    assert (call.messages, parsed.places) == (tuple(STORED_WITH_RESULT), ("previous_response_id",) * 3)
 
 
 def test_history_conflict_points_to_the_item_in_the_request() -> None:
     items = [{"role": "user", "content": "x"}, {"type": "function_call_output", "call_id": "c1", "output": "midnight"}]
-    call, parsed = decoded({"instructions": "Be brief.", "previous_response_id": "resp_1", "input": items})
+    call, parsed = decode({"instructions": "Be brief.", "previous_response_id": "resp_1", "input": items})
     with pytest.raises(HistoryConflict) as caught:
-        continue_history(call, parsed, ANSWERED)
+        continue_history(call, parsed, STORED_WITH_RESULT)
 
     assert json(responses.encode_error(caught.value, parsed, status=400))["error"] == {
         "message": "The stored result of call 'c1' is another one.",
@@ -116,10 +116,10 @@ def test_copies_of_stored_items_are_dropped_from_the_input() -> None:
         {"type": "function_call_output", "call_id": "c1", "output": '{"is":"noon"}'},
         {"role": "user", "content": "And now?"},
     ]
-    call, parsed = decoded({"conversation": "conv_1", "input": items})
-    call, parsed = continue_history(call, parsed, ANSWERED)
+    call, parsed = decode({"conversation": "conv_1", "input": items})
+    call, parsed = continue_history(call, parsed, STORED_WITH_RESULT)
 
-    assert call.messages == (*ANSWERED, Message.user("And now?"))
+    assert call.messages == (*STORED_WITH_RESULT, Message.user("And now?"))
     assert parsed.places == (*["conversation"] * 3, "input[2]")
 
 
@@ -140,7 +140,7 @@ def test_copies_of_stored_items_are_dropped_from_the_input() -> None:
     ],
 )
 def test_copy_of_a_stored_message_is_dropped(copy: Message) -> None:
-    assert new(copy) is None
+    assert merge_one(copy) is None
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_copy_of_a_stored_message_is_dropped(copy: Message) -> None:
 )
 def test_message_that_contradicts_the_stored_history_is_rejected(sent: Message, message: str) -> None:
     with pytest.raises(HistoryConflict) as caught:
-        new(sent)
+        merge_one(sent)
 
     assert (caught.value.message, caught.value.pointer) == (message, "/messages/0")
 
@@ -165,25 +165,25 @@ def test_message_that_contradicts_the_stored_history_is_rejected(sent: Message, 
 def test_new_messages_and_calls_are_returned() -> None:
     fresh = [Message.user("And now?"), Message.assistant(ToolCall(call_id="c2", name="now")), Message.tool("c2", "x")]
 
-    assert new_messages(ANSWERED, fresh, start=5) == {5: fresh[0], 6: fresh[1], 7: fresh[2]}
+    assert new_messages(STORED_WITH_RESULT, fresh, start=5) == {5: fresh[0], 6: fresh[1], 7: fresh[2]}
     both = Message.assistant(CALL, ToolCall(call_id="c2", name="now"))
-    assert new(both) == Message.assistant(ToolCall(call_id="c2", name="now"))
+    assert merge_one(both) == Message.assistant(ToolCall(call_id="c2", name="now"))
 
 
 def test_result_is_accepted_only_for_calls_that_the_client_may_answer() -> None:
     result = Message.tool("c1", "noon")
 
-    assert new(result, STORED) == result
-    assert new(result, STORED, answerable={"c1"}) == result
+    assert merge_one(result, STORED) == result
+    assert merge_one(result, STORED, answerable={"c1"}) == result
     with pytest.raises(HistoryConflict, match="Call 'c1' was not the client's to answer"):
-        new(result, STORED, answerable=())
+        merge_one(result, STORED, answerable=())
 
 
 def test_repeated_call_id_accepts_a_new_result() -> None:
-    repeated = [*ANSWERED, Message.assistant(CALL)]
+    repeated = [*STORED_WITH_RESULT, Message.assistant(CALL)]
     result = Message.tool("c1", "midnight")
 
-    assert new(result, repeated) == result
+    assert merge_one(result, repeated) == result
 
 
 @given(st.lists(messages, max_size=4))

@@ -15,21 +15,21 @@ from palaver.protocols.responses import adapter as responses
 from palaver.protocols.responses.request import ResponsesRequest
 from tests.protocols.fixed_run import IDS, MESSAGE, RUN, STARTED, TRACE, find, json, request, valid_events
 
-OPEN, MLFLOW = "v1/responses", "invocations"
+OPENAI, MLFLOW = "v1/responses", "invocations"
 
 
-def decoded(body: Any, route: str = OPEN, **more: Any) -> tuple[Call, ResponsesRequest]:
-    return responses.decode(replace(request(body, **more), route=route), find)
+def decode(body: Any, route: str = OPENAI, **options: Any) -> tuple[Call, ResponsesRequest]:
+    return responses.decode(replace(request(body, **options), route=route), find)
 
 
-def call(body: Any, **more: Any) -> Call:
-    return decoded(body, **more)[0]
+def decode_call(body: Any, **options: Any) -> Call:
+    return decode(body, **options)[0]
 
 
-def refused(body: Any, route: str = OPEN, **more: Any) -> tuple[int, Any]:
+def decode_error(body: Any, route: str = OPENAI, **options: Any) -> tuple[int, Any]:
     """Return the error code and param of a rejected request."""
     with pytest.raises(PalaverError) as caught:
-        decoded(body, route, **more)
+        decode(body, route, **options)
     answer = responses.encode_error(caught.value, None, status=400)
     error = json(answer)["error"]
     assert json(answer)["detail"] == error["message"]
@@ -39,27 +39,29 @@ def refused(body: Any, route: str = OPEN, **more: Any) -> tuple[int, Any]:
 # Which workflow, and in which profile
 
 
-@pytest.mark.parametrize(("route", "profile"), [(OPEN, "open"), (MLFLOW, "invocations"), ("responses", "invocations")])
+@pytest.mark.parametrize(
+    ("route", "profile"), [(OPENAI, "open"), (MLFLOW, "invocations"), ("responses", "invocations")]
+)
 def test_profile_depends_only_on_the_route(route: str, profile: str) -> None:
-    assert decoded({"input": "Why?"}, route)[1].profile == profile
+    assert decode({"input": "Why?"}, route)[1].profile == profile
 
 
 def test_model_selects_the_workflow_on_the_root_route() -> None:
-    assert call({"input": "x", "model": "headline"}).workflow == "headline"
-    assert call({"input": "x"}).workflow == "tutor"
-    assert call({"input": "x", "model": None}).workflow == "tutor"
+    assert decode_call({"input": "x", "model": "headline"}).workflow == "headline"
+    assert decode_call({"input": "x"}).workflow == "tutor"
+    assert decode_call({"input": "x", "model": None}).workflow == "tutor"
     with pytest.raises(WorkflowNotFound):
-        call({"input": "x", "model": "gpt-9"})
+        decode_call({"input": "x", "model": "gpt-9"})
 
 
 def test_invocations_ignores_the_model_when_selecting_the_workflow() -> None:
-    http_request, reading = decoded({"input": "x", "model": "title-model"}, MLFLOW)
+    http_request, reading = decode({"input": "x", "model": "title-model"}, MLFLOW)
 
     assert (http_request.workflow, reading.model) == ("tutor", "title-model")
 
 
 def test_any_model_is_accepted_and_echoed_on_a_workflow_route() -> None:
-    http_request, reading = decoded({"input": "x", "model": "gpt-9"}, workflow="tutor")
+    http_request, reading = decode({"input": "x", "model": "gpt-9"}, workflow="tutor")
 
     assert (http_request.workflow, reading.model) == ("tutor", "gpt-9")
 
@@ -68,16 +70,16 @@ def test_any_model_is_accepted_and_echoed_on_a_workflow_route() -> None:
 
 
 def test_text_input_becomes_a_user_message_after_the_instructions() -> None:
-    http_request, reading = decoded({"input": "Why?", "instructions": "Be brief."})
+    http_request, reading = decode({"input": "Why?", "instructions": "Be brief."})
 
     assert http_request.messages == (Message.system("Be brief."), Message.user("Why?"))
     assert reading.places == ("instructions", "input")
-    assert call({"input": ""}).messages == ()
-    assert call({"input": []}).messages == ()
+    assert decode_call({"input": ""}).messages == ()
+    assert decode_call({"input": []}).messages == ()
 
 
 def test_inputs_parameters_session_user_and_tags_are_parsed() -> None:
-    http_request = call(
+    http_request = decode_call(
         {
             "input": "x",
             "custom_inputs": {"subject": "maths", "thread_id": "t-1"},
@@ -102,7 +104,7 @@ def test_inputs_that_the_workflow_does_not_declare_are_dropped() -> None:
     tutor = Description(name="tutor", flags={"is_chat": True}, schemas=schemas)
     body = {"input": "x", "custom_inputs": {"subject": 1, "theirs": 2, "session_id": "s"}}
 
-    http_request, _ = responses.decode(replace(request(body), route=OPEN), lambda _: tutor)
+    http_request, _ = responses.decode(replace(request(body), route=OPENAI), lambda _: tutor)
 
     assert (http_request.inputs, http_request.session) == ({"subject": 1}, "s")
 
@@ -117,7 +119,7 @@ def test_inputs_that_the_workflow_does_not_declare_are_dropped() -> None:
     ],
 )
 def test_session_is_the_conversation_id_with_bounded_length(context: Any, session: str | int | None) -> None:
-    parsed_session = call({"input": "x", "context": context}).session
+    parsed_session = decode_call({"input": "x", "context": context}).session
 
     assert (len(parsed_session) if isinstance(session, int) and parsed_session else parsed_session) == session
 
@@ -130,7 +132,7 @@ def test_options_are_passed_to_the_workflow_and_echoed() -> None:
         "include": ["reasoning.encrypted_content"], "stream": True, "store": True, "safety_identifier": "who",
         "unknown": 1,
     }  # fmt: skip
-    http_request, reading = decoded(body)
+    http_request, reading = decode(body)
 
     assert http_request.client_tools == {"now"}
     assert http_request.user == "who"
@@ -153,14 +155,14 @@ def test_options_are_passed_to_the_workflow_and_echoed() -> None:
 def test_invocations_echoes_tools_without_null_fields() -> None:
     tool = {"type": "function", "name": "now"}
 
-    assert decoded({"input": "x", "tools": [tool]}, MLFLOW)[1].echo == {"tools": [tool]}
+    assert decode({"input": "x", "tools": [tool]}, MLFLOW)[1].echo == {"tools": [tool]}
 
 
 def test_other_tools_are_echoed_unchanged_and_text_gets_a_default_format() -> None:
-    echo = decoded({"input": "x", "tools": [{"type": "web_search"}], "text": {"verbosity": "low"}})[1].echo
+    echo = decode({"input": "x", "tools": [{"type": "web_search"}], "text": {"verbosity": "low"}})[1].echo
 
     assert echo == {"tools": [{"type": "web_search"}], "text": {"verbosity": "low", "format": {"type": "text"}}}
-    assert decoded({"input": "x", "text": {"format": {"type": "json_object"}}})[1].echo == {
+    assert decode({"input": "x", "text": {"format": {"type": "json_object"}}})[1].echo == {
         "text": {"format": {"type": "json_object"}}
     }
 
@@ -176,7 +178,7 @@ def test_other_tools_are_echoed_unchanged_and_text_gets_a_default_format() -> No
     ],
 )
 def test_trace_is_requested_by_header_or_databricks_option(body: Any, headers: Any, trace: bool) -> None:
-    http_request, reading = decoded({"input": "x", **body}, **headers)
+    http_request, reading = decode({"input": "x", **body}, **headers)
 
     assert reading.trace is trace
     assert http_request.options == {}
@@ -185,13 +187,13 @@ def test_trace_is_requested_by_header_or_databricks_option(body: Any, headers: A
 def test_valid_traceparent_header_is_continued() -> None:
     parent = f"00-{TRACE}-a1b2c3d4e5f60718-01"
 
-    assert call({"input": "x"}, traceparent=parent).trace_parent == parent
-    assert call({"input": "x"}, traceparent="nonsense").trace_parent is None
+    assert decode_call({"input": "x"}, traceparent=parent).trace_parent == parent
+    assert decode_call({"input": "x"}, traceparent="nonsense").trace_parent is None
 
 
 def test_non_chat_workflow_needs_no_input_and_gets_no_messages() -> None:
-    assert call({"custom_inputs": {"text": "x"}}, workflow="headline").messages == ()
-    assert call({"input": "x"}, workflow="headline").messages == ()
+    assert decode_call({"custom_inputs": {"text": "x"}}, workflow="headline").messages == ()
+    assert decode_call({"input": "x"}, workflow="headline").messages == ()
 
 
 @pytest.mark.parametrize(
@@ -249,16 +251,16 @@ def test_non_chat_workflow_needs_no_input_and_gets_no_messages() -> None:
     ],
 )
 def test_invalid_field_is_rejected_with_code_and_param(body: Any, code: str, param: str | None) -> None:
-    assert refused(body) == (code, param)
+    assert decode_error(body) == (code, param)
 
 
 # Storage and continuation
 
 
 def test_response_is_stored_by_default() -> None:
-    _, plain = decoded({"input": "x"})
-    _, explicit = decoded({"input": "x", "store": True, "background": False})
-    _, unstored = decoded({"input": "x", "store": False})
+    _, plain = decode({"input": "x"})
+    _, explicit = decode({"input": "x", "store": True, "background": False})
+    _, unstored = decode({"input": "x", "store": False})
 
     assert explicit is plain, "who says the defaults costs no more than who says nothing"
     assert (plain.stored, plain.background, plain.echo) == (True, False, {})
@@ -266,7 +268,7 @@ def test_response_is_stored_by_default() -> None:
 
 
 def test_background_request_is_stored_and_echoed() -> None:
-    http_request, reading = decoded({"input": "x", "background": True, "store": True})
+    http_request, reading = decode({"input": "x", "background": True, "store": True})
 
     assert (reading.stored, reading.background, reading.echo) == (True, True, {"background": True})
     assert http_request.options == {}
@@ -274,16 +276,14 @@ def test_background_request_is_stored_and_echoed() -> None:
 
 @pytest.mark.parametrize("conversation", ["conv_1", {"id": "conv_1"}])
 def test_conversation_is_given_as_an_id_or_an_object(conversation: Any) -> None:
-    http_request, reading = decoded({"input": "x", "conversation": conversation})
+    http_request, reading = decode({"input": "x", "conversation": conversation})
 
     assert (http_request.conversation, http_request.previous, http_request.session) == ("conv_1", None, None)
     assert (reading.echo, http_request.options) == ({"conversation": {"id": "conv_1"}}, {})
 
 
 def test_previous_response_can_be_continued_without_new_input() -> None:
-    http_request, reading = decoded(
-        {"previous_response_id": "resp_1", "instructions": "Be brief.", "custom_inputs": {}}
-    )
+    http_request, reading = decode({"previous_response_id": "resp_1", "instructions": "Be brief.", "custom_inputs": {}})
 
     assert (http_request.conversation, http_request.previous, http_request.session) == (None, "resp_1", None)
     assert http_request.messages == (Message.system("Be brief."),)
@@ -293,29 +293,29 @@ def test_previous_response_can_be_continued_without_new_input() -> None:
 def test_context_conversation_id_is_the_session_even_with_a_conversation() -> None:
     body = {"input": "x", "conversation": "conv_1", "context": {"conversation_id": "mine"}}
 
-    assert call(body).session == "mine"
+    assert decode_call(body).session == "mine"
 
 
 def test_previous_response_id_and_conversation_exclude_each_other() -> None:
     with pytest.raises(PalaverError, match="previous_response_id and conversation exclude each other"):
-        call({"input": "x", "previous_response_id": "resp_1", "conversation": "conv_1"})
+        decode_call({"input": "x", "previous_response_id": "resp_1", "conversation": "conv_1"})
 
 
 def test_only_instructions_are_counted_as_the_preface() -> None:
-    assert call({"input": "x", "instructions": "Be brief."}).preface == 1
-    assert call({"input": [], "instructions": "Be brief."}).preface == 1
-    assert call({"input": "x", "instructions": None}).preface == 0
-    assert call({"input": [{"role": "system", "content": "Be brief."}]}).preface == 0
-    assert call({"input": "x", "instructions": "Be brief."}, workflow="headline").preface == 0
+    assert decode_call({"input": "x", "instructions": "Be brief."}).preface == 1
+    assert decode_call({"input": [], "instructions": "Be brief."}).preface == 1
+    assert decode_call({"input": "x", "instructions": None}).preface == 0
+    assert decode_call({"input": [{"role": "system", "content": "Be brief."}]}).preface == 0
+    assert decode_call({"input": "x", "instructions": "Be brief."}, workflow="headline").preface == 0
 
 
 def test_item_references_are_left_unresolved_by_decode() -> None:
     items = [{"role": "user", "content": "And?"}, {"type": "item_reference", "id": "msg_1"}]
-    http_request, reading = decoded({"input": items, "instructions": "Be brief."})
+    http_request, reading = decode({"input": items, "instructions": "Be brief."})
 
     assert http_request.messages == (Message.system("Be brief."),)
     assert (reading.references, reading.unresolved, reading.places) == (["msg_1"], tuple(items), ("instructions",))
-    assert decoded({"input": "x"})[1].references == []
+    assert decode({"input": "x"})[1].references == []
 
 
 # Items
@@ -354,11 +354,11 @@ def test_item_references_are_left_unresolved_by_decode() -> None:
     ],
 )
 def test_invalid_item_is_rejected_with_its_path(item: Any, code: str, param: str) -> None:
-    assert refused({"input": [item]}) == (code, param)
+    assert decode_error({"input": [item]}) == (code, param)
 
 
 def test_items_become_messages_and_errors_point_to_the_sent_item() -> None:
-    http_request, reading = decoded(
+    http_request, reading = decode(
         {
             "instructions": "Be brief.",
             "input": [
@@ -386,24 +386,29 @@ def test_items_become_messages_and_errors_point_to_the_sent_item() -> None:
 def test_unknown_item_type_becomes_a_data_part_unchanged() -> None:
     item = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
 
-    assert call({"input": [item]}).messages == (Message.assistant(Data(name="responses:web_search_call", value=item)),)
+    assert decode_call({"input": [item]}).messages == (
+        Message.assistant(Data(name="responses:web_search_call", value=item)),
+    )
 
 
 def test_any_content_object_with_a_text_field_is_text() -> None:
     content = [{"type": "strange", "text": "a"}, {"type": "output_text", "text": "b", "annotations": []}]
 
-    assert call({"input": [{"role": "user", "content": content}]}).messages[0].parts == (Text(text="a"), Text(text="b"))
+    assert decode_call({"input": [{"role": "user", "content": content}]}).messages[0].parts == (
+        Text(text="a"),
+        Text(text="b"),
+    )
 
 
 # Answers
 
 
-def reading(**fields: Any) -> ResponsesRequest:
+def responses_request(**fields: Any) -> ResponsesRequest:
     return ResponsesRequest(model="tutor", workflow="tutor", **fields)
 
 
 def test_json_response_has_the_headers_of_its_run() -> None:
-    answer = responses.encode_response(valid_events("Hi"), reading(), status=200)
+    answer = responses.encode_response(valid_events("Hi"), responses_request(), status=200)
 
     assert answer.status == 200
     assert answer.headers == (
@@ -414,8 +419,8 @@ def test_json_response_has_the_headers_of_its_run() -> None:
 
 
 def test_only_a_streamed_response_has_a_stream_head() -> None:
-    assert responses.response_head(STARTED, reading()) is None
-    head = responses.response_head(STARTED, reading(stream=True))
+    assert responses.response_head(STARTED, responses_request()) is None
+    head = responses.response_head(STARTED, responses_request(stream=True))
     assert head is not None
     assert head.headers[:3] == (
         ("content-type", "text/event-stream; charset=utf-8"),
@@ -428,7 +433,7 @@ def test_only_a_streamed_response_has_a_stream_head() -> None:
 def test_failed_run_is_an_error_response_that_sdks_do_not_retry() -> None:
     events = valid_events("Hi", end=RunFailed(code="model_down", message="The model is down."))
 
-    answer = responses.encode_response(events, reading(), status=502)
+    answer = responses.encode_response(events, responses_request(), status=502)
 
     assert (answer.status, dict(answer.headers)["x-should-retry"]) == (502, "false")
     assert json(answer) == {
@@ -439,7 +444,7 @@ def test_failed_run_is_an_error_response_that_sdks_do_not_retry() -> None:
 
 
 def test_cancelled_run_returns_the_partial_output() -> None:
-    answer = json(responses.encode_response(valid_events("Hi", end=RunCancelled()), reading(), status=200))
+    answer = json(responses.encode_response(valid_events("Hi", end=RunCancelled()), responses_request(), status=200))
 
     assert (answer["status"], answer["incomplete_details"]) == ("cancelled", {"reason": "cancelled"})
     assert answer["output"][0]["content"][0]["text"] == "Hi"
@@ -466,7 +471,7 @@ def test_the_type_of_an_error_follows_its_status(status: int, kind: str) -> None
 def test_input_error_points_into_custom_inputs() -> None:
     error = FaultyCall([MissingInput("Input 'subject' is required.", pointer="/inputs/subject")])
 
-    document = json(responses.encode_error(error, reading(), status=400))["error"]
+    document = json(responses.encode_error(error, responses_request(), status=400))["error"]
 
     assert (document["code"], document["param"]) == ("missing_input", "custom_inputs.subject")
 
@@ -482,7 +487,7 @@ def test_input_error_points_into_custom_inputs() -> None:
     ],
 )
 def test_core_pointers_are_translated_to_request_params(pointer: str, param: str) -> None:
-    assert reading(places=("input[4]",)).param(pointer) == param
+    assert responses_request(places=("input[4]",)).param(pointer) == param
 
 
 def test_cancelled_run_has_the_error_code_cancelled() -> None:

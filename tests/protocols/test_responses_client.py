@@ -55,7 +55,7 @@ from tests.protocols.fixed_run import STARTED, valid_events
 HELLO = (Message.user("Hello"),)
 
 
-def asked(*, is_chat: bool = True, stream: bool = True, model: str | None = None, **call: Any) -> Any:
+def request_body(*, is_chat: bool = True, stream: bool = True, model: str | None = None, **call: Any) -> Any:
     sent = build_responses_request(
         Call(**({"workflow": "far", "messages": HELLO} | call)), is_chat=is_chat, stream=stream, model=model
     )
@@ -70,28 +70,28 @@ def frame(kind: str | None = None, **fields: Any) -> bytes:
 DONE = b"data: [DONE]\n\n"
 
 
-def read(*frames: bytes, content_type: str = "text/event-stream") -> list[object]:
+def decode_stream(*frames: bytes, content_type: str = "text/event-stream") -> list[object]:
     replies = ResponsesReplyDecoder(content_type)
     return [*(output for one in frames for output in replies.feed(one)), *replies.end()]
 
 
-def whole(response: Any) -> list[object]:
-    return read(msgspec.json.encode(response), content_type="application/json")
+def decode_body(response: Any) -> list[object]:
+    return decode_stream(msgspec.json.encode(response), content_type="application/json")
 
 
-def made(told: list[object], *, history: tuple[Message, ...] = ()) -> list[Event]:
+def feed_grammar(values: list[object], *, history: tuple[Message, ...] = ()) -> list[Event]:
     """Return the valid events that the grammar makes of the values."""
     grammar = Grammar("run_x", history=history)
     events = [*grammar.start(STARTED)]
-    for one in told:
+    for one in values:
         assert isinstance(one, Event)
         events += grammar.feed(one)
     return [*events, *grammar.end(grammar.ending or RunFinished())]
 
 
-def said(told: list[object]) -> list[list[Part]]:
+def folded_parts(values: list[object]) -> list[list[Part]]:
     """Return the parts of each message that the values fold to."""
-    return [list(message.parts) for message in fold(made(told)).messages]
+    return [list(message.parts) for message in fold(feed_grammar(values)).messages]
 
 
 def text_done(text: str, item: str = "m", **fields: Any) -> bytes:
@@ -117,7 +117,7 @@ MESSAGE = {"type": "message", "id": "m", "role": "assistant", "content": [{"type
 
 
 def test_request_without_a_model_carries_the_session() -> None:
-    assert asked(session="s-1") == {
+    assert request_body(session="s-1") == {
         "input": [{"type": "message", "role": "user", "content": "Hello"}],
         "stream": True,
         "store": False,
@@ -126,7 +126,7 @@ def test_request_without_a_model_carries_the_session() -> None:
 
 
 def test_request_with_a_model_has_only_fields_that_openai_accepts() -> None:
-    assert asked(session="s-1", model="large", stream=False) == {
+    assert request_body(session="s-1", model="large", stream=False) == {
         "model": "large",
         "input": [{"type": "message", "role": "user", "content": "Hello"}],
         "stream": False,
@@ -145,7 +145,7 @@ def test_inputs_parameters_and_known_options_are_forwarded() -> None:
         "top_p": None,
     }
 
-    assert asked(inputs={"subject": "physics"}, parameters={"t": 1}, options=options) == {
+    assert request_body(inputs={"subject": "physics"}, parameters={"t": 1}, options=options) == {
         "input": [{"type": "message", "role": "user", "content": "Hello"}],
         "stream": True,
         "store": False,
@@ -216,7 +216,7 @@ ITEMS = [
 
 
 def test_history_is_sent_as_portable_items() -> None:
-    assert asked(messages=HISTORY)["input"] == ITEMS
+    assert request_body(messages=HISTORY)["input"] == ITEMS
 
 
 def test_mlflow_accepts_the_request() -> None:
@@ -224,7 +224,7 @@ def test_mlflow_accepts_the_request() -> None:
         warnings.simplefilter("ignore")
         from mlflow.types.responses import ResponsesAgentRequest
 
-        body = asked(messages=HISTORY, session="s-1", options={"temperature": 0})
+        body = request_body(messages=HISTORY, session="s-1", options={"temperature": 0})
         body.pop("stream")
 
         assert ResponsesAgentRequest(**body).model_dump(exclude_none=True)["input"][0]["content"] == "Be brief."
@@ -241,18 +241,18 @@ def test_history_items_validate_against_openai_types() -> None:
 
 
 def test_history_given_as_an_input_is_sent_as_items() -> None:
-    sent = asked(messages=(), inputs={"messages": [{"role": "user", "content": "Why?"}], "x": 1})
+    sent = request_body(messages=(), inputs={"messages": [{"role": "user", "content": "Why?"}], "x": 1})
 
     assert (sent["input"], sent["custom_inputs"]) == (
         [{"type": "message", "role": "user", "content": "Why?"}],
         {"x": 1},
     )
     with pytest.raises(InvalidMessages):
-        asked(messages=(), inputs={"messages": [7]})
+        request_body(messages=(), inputs={"messages": [7]})
 
 
 def test_non_chat_workflow_is_sent_only_its_inputs() -> None:
-    assert asked(is_chat=False, inputs={"text": "x", "messages": [1]}, session=None) == {
+    assert request_body(is_chat=False, inputs={"text": "x", "messages": [1]}, session=None) == {
         "input": [],
         "stream": True,
         "store": False,
@@ -264,7 +264,7 @@ def test_non_chat_workflow_is_sent_only_its_inputs() -> None:
 
 
 def test_deltas_are_emitted_once_and_not_repeated_when_their_item_is_done() -> None:
-    assert read(delta("Hel"), delta("lo"), text_done("Hello"), DONE) == [
+    assert decode_stream(delta("Hel"), delta("lo"), text_done("Hello"), DONE) == [
         TextStarted(item="m", message="m"),
         TextDelta(item="m", delta="Hel"),
         TextDelta(item="m", delta="lo"),
@@ -274,7 +274,7 @@ def test_deltas_are_emitted_once_and_not_repeated_when_their_item_is_done() -> N
 
 
 def test_item_without_deltas_is_emitted_when_it_is_done() -> None:
-    assert read(text_done("Hello"), DONE) == [
+    assert decode_stream(text_done("Hello"), DONE) == [
         TextStarted(item="m", message="m"),
         TextDelta(item="m", delta="Hello"),
         TextEnded(item="m"),
@@ -290,7 +290,7 @@ def test_a_tool_round_of_done_items() -> None:
         text_done("Noon.", "m2"),
     ]
 
-    assert read(*frames, DONE) == [
+    assert decode_stream(*frames, DONE) == [
         TextStarted(item="m1", message="m1"),
         TextDelta(item="m1", delta="Let me see."),
         TextEnded(item="m1"),
@@ -303,7 +303,7 @@ def test_a_tool_round_of_done_items() -> None:
         TextEnded(item="m2"),
         RunFinished(),
     ]
-    assert said(read(*frames)) == [
+    assert folded_parts(decode_stream(*frames)) == [
         [Text(text="Let me see."), ToolCall(call_id="c1", name="now", arguments="{}")],
         [ToolResult(call_id="c1", output="12:00")],
         [Text(text="Noon.")],
@@ -330,22 +330,22 @@ def test_a_tool_round_of_done_items() -> None:
     ],
 )
 def test_text_is_emitted_exactly_once(frames: list[bytes]) -> None:
-    assert said(read(*frames)) == [[Text(text="Hello")]]
+    assert folded_parts(decode_stream(*frames)) == [[Text(text="Hello")]]
 
 
 def test_text_after_a_call_is_a_new_text_even_with_the_same_id() -> None:
     frames = [delta("A"), frame("response.output_item.done", item=CALL), delta("B"), text_done("AB")]
 
-    assert said(read(*frames)) == [
+    assert folded_parts(decode_stream(*frames)) == [
         [Text(text="A"), ToolCall(call_id="c1", name="now", arguments="{}")],
         [Text(text="B")],
     ]
     late = [delta("A"), frame("response.output_item.done", item=CALL), text_done("A"), text_done("AC", "m")]
-    assert said(read(*late))[1:] == [[Text(text="AC")]]
+    assert folded_parts(decode_stream(*late))[1:] == [[Text(text="AC")]]
 
 
 def test_items_that_share_an_id_are_all_emitted() -> None:
-    assert said(read(text_done("One."), text_done("Two."), delta("Three."), text_done("Three."))) == [
+    assert folded_parts(decode_stream(text_done("One."), text_done("Two."), delta("Three."), text_done("Three."))) == [
         [Text(text="One.")],
         [Text(text="Two.")],
         [Text(text="Three.")],
@@ -356,32 +356,32 @@ def test_calls_that_share_an_id_are_emitted_and_answered_under_distinct_ids() ->
     finished = [frame("response.output_item.done", item=item) for item in (CALL, CALL, RESULT, RESULT)]
     repeated = [frame("response.output_item.done", item=item) for item in ({**CALL, "id": "fc_2"}, RESULT)]
 
-    output = read(*finished, *repeated)
+    output = decode_stream(*finished, *repeated)
 
     assert [one for one in output if isinstance(one, ToolStarted)] == [
         ToolStarted(item="fc_1", call_id="c1", name="now"),
         ToolStarted(item="fc_2", call_id="c1.2", name="now"),
     ]
     assert [one.call_id for one in output if isinstance(one, ToolReturned)] == ["c1", "c1.2"]
-    assert len(said(output)) == 4
+    assert len(folded_parts(output)) == 4
 
 
 def test_calls_that_share_an_item_id_are_all_emitted() -> None:
     second = {**CALL, "call_id": "c2"}
 
-    output = read(*(frame("response.output_item.done", item=item) for item in (CALL, second)))
+    output = decode_stream(*(frame("response.output_item.done", item=item) for item in (CALL, second)))
 
     assert [one.call_id for one in output if isinstance(one, ToolStarted)] == ["c1", "c2"]
-    made(output)
+    feed_grammar(output)
 
 
 def test_custom_outputs_are_data() -> None:
     finished = text_done("Hi", custom_outputs={"score": 1})
 
-    assert read(finished, text_done("Ho", "n", custom_outputs={"score": 1}))[3] == PartAdded(
+    assert decode_stream(finished, text_done("Ho", "n", custom_outputs={"score": 1}))[3] == PartAdded(
         part=Data(name="custom_outputs", value={"score": 1})
     )
-    assert whole({"output": [], "custom_outputs": {"score": 1}}) == [
+    assert decode_body({"output": [], "custom_outputs": {"score": 1}}) == [
         PartAdded(part=Data(name="custom_outputs", value={"score": 1})),
         RunFinished(),
     ]
@@ -398,12 +398,12 @@ def test_custom_outputs_are_data() -> None:
     ids=["flat", "nested", "untyped", "a text"],
 )
 def test_error_of_any_shape_fails_the_run_after_the_partial_text(error: bytes) -> None:
-    assert read(delta("Hel"), error, delta("lo"), DONE) == [
+    assert decode_stream(delta("Hel"), error, delta("lo"), DONE) == [
         TextStarted(item="m", message="m"),
         TextDelta(item="m", delta="Hel"),
         RunFailed(code="upstream_failed", message="No tea."),
     ]
-    assert read(error) == [RunFailed(code="upstream_failed", message="No tea.")]
+    assert decode_stream(error) == [RunFailed(code="upstream_failed", message="No tea.")]
 
 
 # OpenAI's streams
@@ -433,13 +433,13 @@ def test_a_stream_of_reasoning_text_and_usage() -> None:
     summary = [{"type": "summary_text", "text": "One."}, {"type": "summary_text", "text": "Two."}]
     note = {"type": "url_citation", "url": "https://host", "title": "Host", "start_index": 0, "end_index": 2}
     content = [{"type": "output_text", "text": "Hi", "annotations": [note]}]
-    thought = "response.reasoning_summary_text.delta"
+    reasoning_delta = "response.reasoning_summary_text.delta"
     frames = [
         frame("response.output_item.added", output_index=0, item=reasoning),
         frame("response.reasoning_summary_part.added", item_id="rs_1", output_index=0, summary_index=0, part={}),
-        frame(thought, item_id="rs_1", output_index=0, summary_index=0, delta="One."),
+        frame(reasoning_delta, item_id="rs_1", output_index=0, summary_index=0, delta="One."),
         frame("response.reasoning_summary_text.done", item_id="rs_1", output_index=0, summary_index=0, text="One."),
-        frame(thought, item_id="rs_1", output_index=0, summary_index=1, delta="Two."),
+        frame(reasoning_delta, item_id="rs_1", output_index=0, summary_index=1, delta="Two."),
         frame(
             "response.output_item.done",
             output_index=0,
@@ -453,7 +453,7 @@ def test_a_stream_of_reasoning_text_and_usage() -> None:
         frame("response.output_item.done", output_index=1, item={**MESSAGE, "content": content}),
     ]
 
-    assert read(*lifecycle(*frames, usage=USAGE)) == [
+    assert decode_stream(*lifecycle(*frames, usage=USAGE)) == [
         ReasoningStarted(item="rs_1", message=""),
         ReasoningDelta(item="rs_1", delta="One."),
         ReasoningDelta(item="rs_1", delta="\n\nTwo."),
@@ -469,12 +469,14 @@ def test_a_stream_of_reasoning_text_and_usage() -> None:
 
 def test_annotations_sent_only_as_events_are_attached_to_the_text() -> None:
     note = {"type": "url_citation", "url": "https://host", "start_index": 0, "end_index": 2}
-    noted = frame("response.output_text.annotation.added", item_id="m", annotation=note)
+    annotation_frame = frame("response.output_text.annotation.added", item_id="m", annotation=note)
 
-    output = read(delta("Hi"), noted, frame("response.output_item.done", item=MESSAGE))
+    output = decode_stream(delta("Hi"), annotation_frame, frame("response.output_item.done", item=MESSAGE))
 
     assert output[2] == TextEnded(item="m", annotations=(Annotation(kind="url", url="https://host", start=0, end=2),))
-    assert read(frame("response.output_text.annotation.added", item_id="m", annotation=note)) == [RunFinished()]
+    assert decode_stream(frame("response.output_text.annotation.added", item_id="m", annotation=note)) == [
+        RunFinished()
+    ]
 
 
 def test_raw_reasoning_is_used_instead_of_its_summary() -> None:
@@ -487,7 +489,7 @@ def test_raw_reasoning_is_used_instead_of_its_summary() -> None:
         ),
     ]
 
-    assert said(read(*frames)) == [[Reasoning(text="Raw.")]]
+    assert folded_parts(decode_stream(*frames)) == [[Reasoning(text="Raw.")]]
 
 
 @pytest.mark.parametrize(
@@ -503,21 +505,30 @@ def test_raw_reasoning_is_used_instead_of_its_summary() -> None:
 def test_reasoning_item_without_deltas_is_parsed(item: dict[str, Any], parts: list[list[Part]]) -> None:
     finished = {"type": "reasoning", "id": "rs_1", **item}
 
-    assert said(read(frame("response.output_item.done", item=finished))) == parts
-    assert said(whole({"output": [finished, finished]})) == parts
+    assert folded_parts(decode_stream(frame("response.output_item.done", item=finished))) == parts
+    assert folded_parts(decode_body({"output": [finished, finished]})) == parts
 
 
 def test_reasoning_and_the_text_that_follows_it_are_one_message() -> None:
-    def thought(text: str) -> dict[str, Any]:
+    def reasoning_item(text: str) -> dict[str, Any]:
         return {"type": "reasoning", "id": f"rs_{text}", "summary": [{"text": text}]}
 
     second = {**MESSAGE, "id": "m2"}
     frames = [
         frame("response.output_item.done", item=item)
-        for item in (thought("A"), thought("A"), MESSAGE, thought("B"), second, CALL, RESULT, thought("C"))
+        for item in (
+            reasoning_item("A"),
+            reasoning_item("A"),
+            MESSAGE,
+            reasoning_item("B"),
+            second,
+            CALL,
+            RESULT,
+            reasoning_item("C"),
+        )
     ]
 
-    assert said(read(*frames)) == [
+    assert folded_parts(decode_stream(*frames)) == [
         [Reasoning(text="A"), Text(text="Hi")],
         [Reasoning(text="B"), Text(text="Hi"), ToolCall(call_id="c1", name="now", arguments="{}")],
         [ToolResult(call_id="c1", output="12:00")],
@@ -534,7 +545,7 @@ def test_call_arguments_are_emitted_as_deltas() -> None:
         frame("response.output_item.done", output_index=0, item={**CALL, "arguments": '{"a":1}'}),
     ]
 
-    assert read(*lifecycle(*frames)) == [
+    assert decode_stream(*lifecycle(*frames)) == [
         ToolStarted(item="fc_1", call_id="c1", name="now"),
         ToolDelta(item="fc_1", delta='{"a"'),
         ToolDelta(item="fc_1", delta=":1}"),
@@ -544,24 +555,24 @@ def test_call_arguments_are_emitted_as_deltas() -> None:
 
 
 def test_a_custom_tool_is_called_like_any_other() -> None:
-    called = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c1", "name": "sql", "input": "select 1"}
+    call_item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c1", "name": "sql", "input": "select 1"}
     frames = [
-        frame("response.output_item.added", output_index=0, item={**called, "input": ""}),
+        frame("response.output_item.added", output_index=0, item={**call_item, "input": ""}),
         frame("response.custom_tool_call_input.delta", item_id="ctc_1", output_index=0, delta="select "),
         frame("response.custom_tool_call_input.delta", item_id="ctc_1", output_index=0, delta="1"),
         frame("response.custom_tool_call_input.done", item_id="ctc_1", output_index=0, input="select 1"),
-        frame("response.output_item.done", output_index=0, item=called),
+        frame("response.output_item.done", output_index=0, item=call_item),
         frame("response.output_item.done", item={**RESULT, "type": "custom_tool_call_output"}),
     ]
     turn = [[ToolCall(call_id="c1", name="sql", arguments="select 1")], [ToolResult(call_id="c1", output="12:00")]]
 
-    assert said(read(*lifecycle(*frames))) == said(read(*frames[-2:])) == turn
+    assert folded_parts(decode_stream(*lifecycle(*frames))) == folded_parts(decode_stream(*frames[-2:])) == turn
 
 
 def test_a_call_is_held_until_its_name_is_known() -> None:
     piece = frame("response.function_call_arguments.delta", item_id="fc_1", delta="{}")
 
-    assert read(piece, frame("response.output_item.done", item=CALL)) == [
+    assert decode_stream(piece, frame("response.output_item.done", item=CALL)) == [
         ToolStarted(item="fc_1", call_id="c1", name="now"),
         ToolDelta(item="fc_1", delta="{}"),
         ToolEnded(item="fc_1"),
@@ -570,12 +581,12 @@ def test_a_call_is_held_until_its_name_is_known() -> None:
 
 
 def test_call_without_id_and_name_gets_placeholders() -> None:
-    output = read(frame("response.output_item.done", item={"type": "function_call"}))
+    output = decode_stream(frame("response.output_item.done", item={"type": "function_call"}))
 
-    assert said(output) == [[ToolCall(call_id="function_call 1", name="unknown")]]
-    assert said(read(frame("response.output_item.done", item={"type": "function_call", "arguments": {"a": 1}}))) == [
-        [ToolCall(call_id="function_call 1", name="unknown", arguments='{"a":1}')]
-    ]
+    assert folded_parts(output) == [[ToolCall(call_id="function_call 1", name="unknown")]]
+    assert folded_parts(
+        decode_stream(frame("response.output_item.done", item={"type": "function_call", "arguments": {"a": 1}}))
+    ) == [[ToolCall(call_id="function_call 1", name="unknown", arguments='{"a":1}')]]
 
 
 def test_refusal_is_parsed_as_a_refusal_part() -> None:
@@ -586,8 +597,11 @@ def test_refusal_is_parsed_as_a_refusal_part() -> None:
         frame("response.output_item.done", item=finished),
     ]
 
-    assert read(*lifecycle(*frames)) == [PartAdded(item="m", message="m", part=Refusal(text="No.")), RunFinished()]
-    assert read(frames[2]) == [PartAdded(item="m", message="m", part=Refusal(text="No.")), RunFinished()]
+    assert decode_stream(*lifecycle(*frames)) == [
+        PartAdded(item="m", message="m", part=Refusal(text="No.")),
+        RunFinished(),
+    ]
+    assert decode_stream(frames[2]) == [PartAdded(item="m", message="m", part=Refusal(text="No.")), RunFinished()]
 
 
 def test_message_with_several_parts_stays_one_message() -> None:
@@ -598,8 +612,8 @@ def test_message_with_several_parts_stays_one_message() -> None:
     expected = [
         [Text(text="A"), Refusal(text="No."), Data(name="responses:output_text", value=content[2]), Text(text="B")]
     ]
-    assert said(read(frame("response.output_item.done", item=finished))) == expected
-    assert said(read(*pieces)) == [[Text(text="A"), Text(text="B"), Text(text="!")]]
+    assert folded_parts(decode_stream(frame("response.output_item.done", item=finished))) == expected
+    assert folded_parts(decode_stream(*pieces)) == [[Text(text="A"), Text(text="B"), Text(text="!")]]
 
 
 def test_unknown_items_become_data_parts_unchanged() -> None:
@@ -610,16 +624,16 @@ def test_unknown_items_become_data_parts_unchanged() -> None:
         frame("response.output_item.done", output_index=0, item=item),
     ]
 
-    assert read(*lifecycle(*frames)) == [
+    assert decode_stream(*lifecycle(*frames)) == [
         PartAdded(item="ws_1", part=Data(name="responses:web_search_call", value=item)),
         RunFinished(),
     ]
 
 
 def test_user_messages_and_approvals_from_the_server_are_ignored() -> None:
-    assert whole({"output": [{**MESSAGE, "role": "user"}, {"type": "mcp_approval_response", "approve": True}]}) == [
-        RunFinished()
-    ]
+    assert decode_body(
+        {"output": [{**MESSAGE, "role": "user"}, {"type": "mcp_approval_response", "approve": True}]}
+    ) == [RunFinished()]
 
 
 @pytest.mark.parametrize(
@@ -659,7 +673,7 @@ def test_user_messages_and_approvals_from_the_server_are_ignored() -> None:
     ],
 )
 def test_last_frame_is_translated_to_the_terminal_event(end: bytes, terminal: TerminalEvent) -> None:
-    assert read(end, DONE) == [terminal]
+    assert decode_stream(end, DONE) == [terminal]
 
 
 # JSON responses
@@ -669,7 +683,7 @@ def test_json_response_is_parsed_into_events() -> None:
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [{"text": "Hm."}]}
     response = {"output": [reasoning, MESSAGE, CALL], "status": "completed", "error": None, "usage": USAGE}
 
-    assert whole(response) == [
+    assert decode_body(response) == [
         ReasoningStarted(item="rs_1", message=""),
         ReasoningDelta(item="rs_1", delta="Hm."),
         ReasoningEnded(item="rs_1"),
@@ -697,7 +711,7 @@ def test_json_response_is_parsed_into_events() -> None:
     ],
 )
 def test_json_errors_fail_the_run_and_other_bodies_are_returned_as_values(body: Any, expected: list[Any]) -> None:
-    assert whole(body) == expected
+    assert decode_body(body) == expected
 
 
 # Palaver extensions
@@ -723,25 +737,27 @@ def test_data_and_files_sent_as_items_or_events_are_emitted_once() -> None:
             **{"kind": "palaver:file", "item_id": "fil_1", **{k: v for k, v in file.items() if k not in ("id", "type")}}
         ),
     ]
-    assert read(*lifecycle(*items)) == [*parts, RunFinished()]
-    assert read(*lifecycle(*events, custom_outputs=custom)) == [*parts, RunFinished()]
-    assert whole({"output": [], "custom_outputs": custom}) == [*parts, RunFinished()]
-    assert whole({"output": [data, file]}) == [*parts, RunFinished()]
-    assert read(rendered)[0] == PartAdded(item="dat_2", part=Data(name="hint", value=1), transient=True)
+    assert decode_stream(*lifecycle(*items)) == [*parts, RunFinished()]
+    assert decode_stream(*lifecycle(*events, custom_outputs=custom)) == [*parts, RunFinished()]
+    assert decode_body({"output": [], "custom_outputs": custom}) == [*parts, RunFinished()]
+    assert decode_body({"output": [data, file]}) == [*parts, RunFinished()]
+    assert decode_stream(rendered)[0] == PartAdded(item="dat_2", part=Data(name="hint", value=1), transient=True)
 
 
 def test_approval_request_refers_to_its_call() -> None:
     approval = {"type": "mcp_approval_request", "id": "c1", "name": "now", "arguments": "{}", "server_label": "x"}
     expected = {"id": "c1", "call_id": "c1", "name": "now", "arguments": "{}"}
 
-    assert whole({"output": [CALL, approval]})[-2] == PartAdded(part=Data(name="approval-request", value=expected))
-    assert whole({"output": [approval]})[0] == PartAdded(
+    assert decode_body({"output": [CALL, approval]})[-2] == PartAdded(
+        part=Data(name="approval-request", value=expected)
+    )
+    assert decode_body({"output": [approval]})[0] == PartAdded(
         part=Data(name="approval-request", value={**expected, "call_id": None})
     )
 
 
 def test_tool_result_can_be_marked_as_an_error() -> None:
-    assert whole({"output": [CALL, {**RESULT, "palaver:is_error": True}]})[-2] == ToolReturned(
+    assert decode_body({"output": [CALL, {**RESULT, "palaver:is_error": True}]})[-2] == ToolReturned(
         call_id="c1", output="12:00", is_error=True
     )
 
@@ -763,7 +779,7 @@ def test_record_longer_than_the_limit_raises_upstream_failed() -> None:
 
 
 def test_values_that_are_not_frames_are_returned_unchanged() -> None:
-    assert read(b"data: 7\n\n", frame(choices=[])) == [7, {"choices": []}, RunFinished()]
+    assert decode_stream(b"data: 7\n\n", frame(choices=[])) == [7, {"choices": []}, RunFinished()]
 
 
 @given(st.data())
@@ -773,7 +789,7 @@ def test_parsing_does_not_depend_on_chunk_boundaries(data: st.DataObject) -> Non
 
     pieces = [stream[one:other] for one, other in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
 
-    assert read(*pieces) == read(stream)
+    assert decode_stream(*pieces) == decode_stream(stream)
 
 
 KINDS = st.sampled_from(
@@ -782,7 +798,7 @@ KINDS = st.sampled_from(
     " response.output_text.annotation.added response.refusal.done palaver:data palaver:file other".split()
 )
 IDS = st.sampled_from(["a", "b", "", None, 7])
-STRAY: Any = (
+STRAY_VALUES: Any = (
     st.none() | st.integers(0, 2) | st.sampled_from(["", "x", "xy"]) | st.just([{"text": "x"}, {"refusal": "n"}])
 )
 FIELDS = st.fixed_dictionaries(
@@ -794,11 +810,11 @@ FIELDS = st.fixed_dictionaries(
         ),
         "role": st.sampled_from(["assistant", "user", None]),
         "call_id": IDS,
-        "name": STRAY,
-        "arguments": STRAY,
-        "content": STRAY,
-        "summary": STRAY,
-        "encrypted_content": STRAY,
+        "name": STRAY_VALUES,
+        "arguments": STRAY_VALUES,
+        "content": STRAY_VALUES,
+        "summary": STRAY_VALUES,
+        "encrypted_content": STRAY_VALUES,
     },
 )
 FRAMES = st.fixed_dictionaries(
@@ -808,26 +824,26 @@ FRAMES = st.fixed_dictionaries(
         "output_index": st.none() | st.integers(0, 2),
         "content_index": st.none() | st.integers(0, 2),
         "summary_index": st.none() | st.integers(0, 2),
-        "delta": STRAY,
-        "text": STRAY,
-        "refusal": STRAY,
-        "annotation": STRAY,
+        "delta": STRAY_VALUES,
+        "text": STRAY_VALUES,
+        "refusal": STRAY_VALUES,
+        "annotation": STRAY_VALUES,
         "item": FIELDS,
-        "name": STRAY,
-        "media_type": STRAY,
+        "name": STRAY_VALUES,
+        "media_type": STRAY_VALUES,
     },
 )
 
 
 @given(st.lists(FRAMES, max_size=12), st.lists(FIELDS, max_size=4))
 def test_any_frames_in_any_order_make_a_valid_event_stream(frames: list[Any], output: list[Any]) -> None:
-    made(read(*(frame(None, **one) for one in frames), completed(*output)))
+    feed_grammar(decode_stream(*(frame(None, **one) for one in frames), completed(*output)))
 
 
 # Round trips
 
 
-def gist(events: list[Event]) -> list[Any]:
+def stream_content(events: list[Event]) -> list[Any]:
     """Return the content of a stream item by item, without what Responses cannot carry."""
     document: dict[str, Any] = {}
     for one in events:
@@ -873,9 +889,9 @@ def test_encoded_responses_are_parsed_back_item_by_item(values: list[Any], is_st
     parsed = ResponsesRequest(profile="open", stream=is_streamed, model="m", workflow="w", encrypted=True)
     if is_streamed:
         frames = responses.stream_encoder(parsed)
-        output = read(*(frames(one) for one in events))
+        output = decode_stream(*(frames(one) for one in events))
     else:
         answer = responses.encode_response(events, parsed, status=200)
-        output = read(answer.body, content_type="application/json")
+        output = decode_stream(answer.body, content_type="application/json")
 
-    assert gist(made(output, history=())) == gist(events)
+    assert stream_content(feed_grammar(output, history=())) == stream_content(events)

@@ -23,7 +23,7 @@ from tests.protocols.fixed_run import json, request
 USER = {"role": "user", "content": "Why?"}
 
 
-def refusal(decode: Callable[[HttpRequest], object], body: Any) -> tuple[str, str | None]:
+def decode_error(decode: Callable[[HttpRequest], object], body: Any) -> tuple[str, str | None]:
     with pytest.raises(PalaverError) as caught:
         decode(request(body))
     error = json(encode_conversation_error(caught.value, None, status=400))["error"]
@@ -85,7 +85,7 @@ def test_added_items_and_metadata_updates_are_parsed() -> None:
 def test_invalid_body_is_rejected_with_code_and_param(
     decode: Callable[[HttpRequest], object], body: Any, code: str, param: Any
 ) -> None:
-    assert refusal(decode, body) == (code, param)
+    assert decode_error(decode, body) == (code, param)
 
 
 def test_twenty_items_are_accepted() -> None:

@@ -22,8 +22,8 @@ from palaver.protocols.responses.store import PageQuery
 from tests.core.strategies import messages
 from tests.protocols.fixed_run import MESSAGE, RUN, json, request, valid_events
 
-OWNER = "resp_" + RUN.removeprefix("run_")
-CHAT = [
+RESPONSE_ID = "resp_" + RUN.removeprefix("run_")
+CONVERSATION = [
     Message(role="user", parts=(Text(text="Time?"),), id="u1"),
     Message(
         role="assistant",
@@ -40,15 +40,15 @@ CHAT = [
 ]
 
 
-def ids(given: list[Message]) -> list[str]:
-    return [item.id for item in store.message_items(given, OWNER)]
+def item_ids(given: list[Message]) -> list[str]:
+    return [item.id for item in store.message_items(given, RESPONSE_ID)]
 
 
-def listed(asked: PageQuery, given: list[Message] = CHAT) -> Any:
-    return json(store.page_response(store.message_items(given, OWNER), asked))
+def list_items(query: PageQuery, given: list[Message] = CONVERSATION) -> Any:
+    return json(store.page_response(store.message_items(given, RESPONSE_ID), query))
 
 
-def refusal(**query: str) -> tuple[str, str]:
+def query_error(**query: str) -> tuple[str, str]:
     with pytest.raises(PalaverError) as caught:
         store.parse_page_query(request(query=query))
     error = json(openai.error_response(caught.value, status=400))["error"]
@@ -87,7 +87,7 @@ def test_every_item_has_a_type_and_an_id() -> None:
             "content": [{"type": "input_text", "text": "Thanks."}],
         },
     ]  # fmt: skip
-    items = store.message_items(CHAT, OWNER)
+    items = store.message_items(CONVERSATION, RESPONSE_ID)
 
     assert [one.item for one in items] == wanted
     assert [(one.message, one.parts) for one in items] == [
@@ -101,7 +101,7 @@ def test_stored_items_match_the_output_of_the_response() -> None:
         ToolResult(call_id="c1", output={"is": "noon"}), "It is noon.",
     )  # fmt: skip
     output = json(responses.encode_response(events, ResponsesRequest(model="tutor"), status=200))["output"]
-    items = [one.item for one in store.message_items(fold(events).messages, OWNER)]
+    items = [one.item for one in store.message_items(fold(events).messages, RESPONSE_ID)]
 
     assert [{**one, "id": ""} for one in items] == [{**one, "id": ""} for one in output]
     assert [one["id"] for one in items][1:] == [one["id"] for one in output][1:], "all but reasoning, whose id is lost"
@@ -123,7 +123,7 @@ def test_items_without_an_id_get_one_derived_from_their_message() -> None:
         id="msg_a",
     )
     answer = Message.user(Data(name="approval-response", value={"id": "c1", "approve": True, "reason": None}))
-    items = [one.item for one in store.message_items([output, answer], OWNER)]
+    items = [one.item for one in store.message_items([output, answer], RESPONSE_ID)]
 
     names = ["dat_a", "dat_a.2", "fil_a", "ws_1", "item_a", "c1", f"apr_{RUN.removeprefix('run_')}_i1"]
     assert [item["id"] for item in items] == names
@@ -134,22 +134,22 @@ def test_items_without_an_id_get_one_derived_from_their_message() -> None:
 def test_empty_message_is_an_item_only_if_the_user_sent_it(role: Any) -> None:
     empty_messages = [Message(role=role, parts=(), id="m"), Message(role=role, parts=(Text(""), Reasoning("")), id="n")]
 
-    assert ids(empty_messages) == (["m", "n"] if role == "user" else [])
+    assert item_ids(empty_messages) == (["m", "n"] if role == "user" else [])
 
 
 def test_duplicate_item_ids_get_suffixes_and_long_ones_are_shortened() -> None:
     calls = Message.assistant(ToolCall(call_id="c1", name="now"), ToolCall(call_id="c1", name="now"))
     same = Message(role="user", parts=(Text(text="x"),), id="u1")
 
-    assert ids([calls, same, same, replace(same, id="fc_c1"), replace(same, id="u1.2")]) == [
+    assert item_ids([calls, same, same, replace(same, id="fc_c1"), replace(same, id="u1.2")]) == [
         "fc_c1", "fc_c1.2", "u1", "u1.2", "fc_c1.3", "u1.2.2",
     ]  # fmt: skip
-    assert [len(name) for name in ids([replace(same, id="x" * 64), replace(same, id="x" * 64)])] == [64, 53]
+    assert [len(name) for name in item_ids([replace(same, id="x" * 64), replace(same, id="x" * 64)])] == [64, 53]
 
 
 @given(st.lists(messages, max_size=4))
 def test_items_match_the_dialect_and_have_unique_stable_ids(given: list[Message]) -> None:
-    items = store.message_items(given, OWNER)
+    items = store.message_items(given, RESPONSE_ID)
     names = [one.id for one in items]
     ignored_keys = ("id", "status", "content")
     bare = [{key: value for key, value in one.item.items() if key not in ignored_keys} for one in items]
@@ -159,21 +159,21 @@ def test_items_match_the_dialect_and_have_unique_stable_ids(given: list[Message]
     ]
     assert len(set(names)) == len(names)
     assert all(name and len(name) <= 64 for name in names)
-    assert store.message_items([*given, Message.user("more")], OWNER)[: len(items)] == items, (
+    assert store.message_items([*given, Message.user("more")], RESPONSE_ID)[: len(items)] == items, (
         "what is added renames none"
     )
 
 
 @given(messages, st.data())
 def test_removing_an_item_leaves_the_others(message: Message, data: st.DataObject) -> None:
-    items = store.message_items([message], OWNER)
+    items = store.message_items([message], RESPONSE_ID)
     if not items:
         return
     removed = data.draw(st.sampled_from(items))
     shortened = store.without_item(message, removed)
 
     remaining = [one.item for one in items if one is not removed]
-    rewritten = [] if shortened is None else [one.item for one in store.message_items([shortened], OWNER)]
+    rewritten = [] if shortened is None else [one.item for one in store.message_items([shortened], RESPONSE_ID)]
     kinds = [item["type"] for item in remaining]
     if "message" in kinds:  # Two separate messages may have become one.
         assert {item["type"] for item in rewritten} >= set(kinds)
@@ -182,7 +182,7 @@ def test_removing_an_item_leaves_the_others(message: Message, data: st.DataObjec
 
 
 def test_item_is_found_by_its_id_and_can_be_removed() -> None:
-    items = store.message_items(CHAT, OWNER)
+    items = store.message_items(CONVERSATION, RESPONSE_ID)
 
     assert store.find_item(items, "fc_c1") is items[3]
     assert json(store.item_response(items[1])) == {
@@ -190,10 +190,10 @@ def test_item_is_found_by_its_id_and_can_be_removed() -> None:
     }  # fmt: skip
     with pytest.raises(ItemNotFound, match="There is no stored item 'fc_c2'"):
         store.find_item(items, "fc_c2")
-    assert store.without_item(CHAT[2], items[5]) is None
-    assert store.without_item(CHAT[1], items[3]) == replace(CHAT[1], parts=(*CHAT[1].parts[:2], CHAT[1].parts[3])), (
-        "the rest of the message stays"
-    )
+    assert store.without_item(CONVERSATION[2], items[5]) is None
+    assert store.without_item(CONVERSATION[1], items[3]) == replace(
+        CONVERSATION[1], parts=(*CONVERSATION[1].parts[:2], CONVERSATION[1].parts[3])
+    ), "the rest of the message stays"
 
 
 # Pages
@@ -226,31 +226,31 @@ def test_page_query_is_parsed(query: dict[str, str], expected: PageQuery) -> Non
     ],
 )
 def test_invalid_page_query_is_rejected_with_code_and_param(query: dict[str, str], code: str, param: str) -> None:
-    assert refusal(**query) == (code, param)
+    assert query_error(**query) == (code, param)
 
 
 def test_pages_are_newest_first_and_continue_after_the_cursor() -> None:
-    names = [one.id for one in store.message_items(CHAT, OWNER)][::-1]
-    first, second = listed(PageQuery(limit=5)), listed(PageQuery(limit=5, after=names[4]))
+    names = [one.id for one in store.message_items(CONVERSATION, RESPONSE_ID)][::-1]
+    first, second = list_items(PageQuery(limit=5)), list_items(PageQuery(limit=5, after=names[4]))
 
     assert [item["id"] for item in first["data"]] == names[:5]
     assert {**first, "data": []} == {
         "object": "list", "data": [], "first_id": names[0], "last_id": names[4], "has_more": True,
     }  # fmt: skip
     assert ([item["id"] for item in second["data"]], second["has_more"]) == (names[5:], False)
-    assert [item["id"] for item in listed(PageQuery(order="asc"))["data"]] == names[::-1]
+    assert [item["id"] for item in list_items(PageQuery(order="asc"))["data"]] == names[::-1]
 
 
 def test_empty_page_has_no_first_or_last_id() -> None:
     empty_page = {"object": "list", "data": [], "first_id": None, "last_id": None, "has_more": False}
 
-    assert listed(PageQuery(), []) == empty_page
-    assert listed(PageQuery(after="u1")) == empty_page
+    assert list_items(PageQuery(), []) == empty_page
+    assert list_items(PageQuery(after="u1")) == empty_page
     assert json(store.all_items_response([])) == empty_page
 
 
 def test_added_items_are_all_listed_in_their_order() -> None:
-    items = store.message_items(CHAT, OWNER)
+    items = store.message_items(CONVERSATION, RESPONSE_ID)
     added = json(store.all_items_response(items))
 
     assert (added["first_id"], added["last_id"], added["has_more"]) == ("u1", f"{MESSAGE}_i3", False)
@@ -258,30 +258,30 @@ def test_added_items_are_all_listed_in_their_order() -> None:
 
 
 def test_encrypted_reasoning_is_listed_only_on_request() -> None:
-    output = [listed(PageQuery(encrypted=encrypted, order="asc"))["data"][1] for encrypted in (False, True)]
+    output = [list_items(PageQuery(encrypted=encrypted, order="asc"))["data"][1] for encrypted in (False, True)]
 
     assert [item.get("encrypted_content") for item in output] == [None, "sealed"]
 
 
 def test_a_page_after_an_unknown_item_is_not_found() -> None:
     with pytest.raises(ItemNotFound) as caught:
-        listed(PageQuery(after="msg_of_somebody_else"))
+        list_items(PageQuery(after="msg_of_somebody_else"))
 
     assert caught.value.pointer == "/after"
 
 
 @given(st.lists(messages, max_size=4), st.sampled_from(["asc", "desc"]), st.integers(1, 3))
 def test_all_pages_together_hold_every_item_in_order(given: list[Message], order: Any, limit: int) -> None:
-    pages = [listed(PageQuery(limit=limit, order=order), given)]
+    pages = [list_items(PageQuery(limit=limit, order=order), given)]
     while pages[-1]["has_more"]:
-        pages.append(listed(PageQuery(limit=limit, order=order, after=pages[-1]["last_id"]), given))
+        pages.append(list_items(PageQuery(limit=limit, order=order, after=pages[-1]["last_id"]), given))
     names = [item["id"] for page in pages for item in page["data"]]
 
-    assert names == (ids(given) if order == "asc" else ids(given)[::-1])
+    assert names == (item_ids(given) if order == "asc" else item_ids(given)[::-1])
 
 
 def test_refusal_is_listed_as_refusal_content() -> None:
-    assert store.message_items([Message.assistant(Refusal(text="No."))], OWNER)[0].item["content"] == [
+    assert store.message_items([Message.assistant(Refusal(text="No."))], RESPONSE_ID)[0].item["content"] == [
         {"type": "refusal", "refusal": "No."}
     ]
 
@@ -292,9 +292,9 @@ def test_a_page_validates_against_the_types_that_openai_publishes(published: typ
     approval_request = Data(name="approval-request", value={"id": "c9", "name": "rm", "arguments": "{}"})
     approval_response = Data(name="approval-response", value={"id": "c9", "approve": True})
     output = [
-        *CHAT, Message.system("Be brief."), Message.user("What is this?", *files),
+        *CONVERSATION, Message.system("Be brief."), Message.user("What is this?", *files),
         Message.assistant(Refusal(text="No."), approval_request), Message.user(approval_response),
     ]  # fmt: skip
-    page = store.page_response(store.message_items(output, OWNER), PageQuery(order="asc"))
+    page = store.page_response(store.message_items(output, RESPONSE_ID), PageQuery(order="asc"))
 
     assert len(published.model_validate_json(page.body).model_dump()["data"]) == 12

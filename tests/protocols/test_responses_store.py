@@ -36,23 +36,23 @@ from tests.protocols.fixed_run import IDS, RUN, STARTED, find, json, request, va
 
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
 NOW = int(AT.timestamp())
-OPEN = ResponsesRequest(stream=True, model="tutor", workflow="tutor")
-MLFLOW = replace(OPEN, profile="invocations")
-BACKGROUND = replace(OPEN, background=True, queued_at=AT, echo={"background": True})
+OPENAI = ResponsesRequest(stream=True, model="tutor", workflow="tutor")
+MLFLOW = replace(OPENAI, profile="invocations")
+BACKGROUND = replace(OPENAI, background=True, queued_at=AT, echo={"background": True})
 RESPONSE = "resp_" + RUN.removeprefix("run_")
 QUEUED = RunStarted(run_id=RUN, at=AT)
 DONE = b"data: [DONE]\n\n"
 
 
-def shown(events: Sequence[Event], reading: ResponsesRequest = OPEN, **more: Any) -> Any:
-    return msgspec.json.decode(store.encode_stored(events, reading, started=QUEUED, **more))
+def stored_response(events: Sequence[Event], reading: ResponsesRequest = OPENAI, **options: Any) -> Any:
+    return msgspec.json.decode(store.encode_stored(events, reading, started=QUEUED, **options))
 
 
-def streamed(events: list[Event], reading: ResponsesRequest = OPEN) -> bytes:
+def encode_stream(events: list[Event], reading: ResponsesRequest = OPENAI) -> bytes:
     return b"".join(map(responses.stream_encoder(reading), events))
 
 
-def resumed(events: list[Event], reading: ResponsesRequest, after: int) -> bytes:
+def resume_stream(events: list[Event], reading: ResponsesRequest, after: int) -> bytes:
     return b"".join(map(store.resumed_encoder(reading, after), events))
 
 
@@ -61,7 +61,7 @@ def blocks(stream: bytes) -> list[bytes]:
     return [block + b"\n\n" for block in stream.split(b"\n\n")[:-1]]
 
 
-def number(block: bytes) -> int | None:
+def sequence_number(block: bytes) -> int | None:
     data = block.partition(b"data: ")[2]
     return None if data.startswith(b"[DONE]") else msgspec.json.decode(data).get("sequence_number")
 
@@ -72,7 +72,7 @@ def last_snapshot(stream: bytes) -> Any:
     return next(one["response"] for one in reversed(output) if "response" in one)
 
 
-def refusal(**query: str) -> tuple[str, str]:
+def query_error(**query: str) -> tuple[str, str]:
     with pytest.raises(PalaverError) as caught:
         store.parse_query(request(query=query))
     error = json(openai.error_response(caught.value, status=400))["error"]
@@ -112,7 +112,7 @@ def test_query_selects_a_json_response_or_a_stream(query: dict[str, str], expect
     ],
 )
 def test_invalid_query_is_rejected_with_code_and_param(query: dict[str, str], code: str, param: str) -> None:
-    assert refusal(**query) == (code, param)
+    assert query_error(**query) == (code, param)
 
 
 def test_response_id_is_converted_to_its_run_id() -> None:
@@ -126,7 +126,7 @@ def test_response_id_is_converted_to_its_run_id() -> None:
 def test_unknown_previous_response_has_a_specific_error_code() -> None:
     with pytest.raises(ResponseNotFound) as caught:
         store.run_of_previous("chatcmpl-1")
-    error = json(responses.encode_error(caught.value, OPEN, status=404))["error"]
+    error = json(responses.encode_error(caught.value, OPENAI, status=404))["error"]
 
     assert error == {
         "message": "There is no stored response 'chatcmpl-1'.",
@@ -141,7 +141,7 @@ def test_unknown_previous_response_has_a_specific_error_code() -> None:
 
 
 def test_response_is_queued_before_its_run_starts() -> None:
-    complete = shown([], BACKGROUND, status_if_running="queued")
+    complete = stored_response([], BACKGROUND, status_if_running="queued")
 
     assert (complete["id"], complete["status"], complete["created_at"]) == (RESPONSE, "queued", NOW)
     assert (complete["output"], complete["usage"], complete["completed_at"], complete["error"]) == (
@@ -158,7 +158,7 @@ def test_running_response_holds_only_the_finished_items() -> None:
     running = [event for event in events if not isinstance(event, TERMINAL_EVENTS)][
         :-1
     ]  # Without the end of the last text.
-    complete = shown(running)
+    complete = stored_response(running)
 
     assert isinstance(running[-1], TextDelta)
     assert (complete["status"], complete["usage"], complete["completed_at"]) == ("in_progress", None, None)
@@ -178,16 +178,16 @@ def test_running_response_holds_only_the_finished_items() -> None:
 )
 def test_finished_response_equals_the_last_streamed_snapshot(end: Any, status: str, reason: str | None) -> None:
     events = valid_events("Hi", end=end)
-    complete = shown(events)
+    complete = stored_response(events)
 
-    assert complete == last_snapshot(streamed(events))
+    assert complete == last_snapshot(encode_stream(events))
     assert complete["status"] == status
     assert complete["incomplete_details"] == (reason and {"reason": reason})
     assert complete["output"][0]["content"][0]["text"] == "Hi"
 
 
 def test_failed_response_is_returned_with_status_200_and_its_error() -> None:
-    answer = store.stored_response(valid_events(end=RunFailed(code="x", message="y")), OPEN, started=QUEUED)
+    answer = store.stored_response(valid_events(end=RunFailed(code="x", message="y")), OPENAI, started=QUEUED)
 
     assert answer.status == 200
     assert answer.headers == (
@@ -198,7 +198,7 @@ def test_failed_response_is_returned_with_status_200_and_its_error() -> None:
 
 
 def test_run_cancelled_before_its_start_has_the_status_cancelled() -> None:
-    assert shown([RunCancelled(seq=0)], BACKGROUND)["status"] == "cancelled"
+    assert stored_response([RunCancelled(seq=0)], BACKGROUND)["status"] == "cancelled"
 
 
 def test_response_created_via_invocations_is_returned_like_any_other() -> None:
@@ -208,14 +208,14 @@ def test_response_created_via_invocations_is_returned_like_any_other() -> None:
     ]
     events = valid_events("Hi", Data(name="chart", value=1))
 
-    assert shown(events, parsed_requests[0]) == shown(events, parsed_requests[1])
-    assert shown(events, parsed_requests[0])["conversation"] == {"id": "conv_1"}
+    assert stored_response(events, parsed_requests[0]) == stored_response(events, parsed_requests[1])
+    assert stored_response(events, parsed_requests[0])["conversation"] == {"id": "conv_1"}
 
 
 def test_request_fields_are_echoed_in_the_response() -> None:
     body = {"input": "x", "previous_response_id": "resp_1", "store": False, "background": False, "metadata": {"a": "b"}}
     _, parsed = responses.decode(replace(request(body), route="v1/responses"), find)
-    complete = shown(valid_events("Hi"), parsed)
+    complete = stored_response(valid_events("Hi"), parsed)
 
     assert (complete["previous_response_id"], complete["conversation"]) == ("resp_1", None)
     assert (complete["store"], complete["background"], complete["metadata"]) == (False, False, {"a": "b"})
@@ -232,7 +232,7 @@ def test_deletion_of_a_response_is_confirmed() -> None:
 @given(sloppy | hostile, st.booleans())
 def test_finished_items_stay_unchanged_in_every_later_snapshot(values: list[object], is_chat: bool) -> None:
     events, parsed = stream_of(values), replace(MLFLOW, is_chat=is_chat)
-    final = last_snapshot(streamed(events, replace(parsed, profile="open")))
+    final = last_snapshot(encode_stream(events, replace(parsed, profile="open")))
     finished: list[Any] = []
     for count in range(len(events)):
         complete = msgspec.json.decode(store.encode_stored(events[:count], parsed, started=RunStarted(run_id=ANY_RUN)))
@@ -264,7 +264,7 @@ def test_background_stream_is_the_same_watched_live_or_read_later(
     opening, remaining = responses.queued_stream(QUEUED, parsed)
     watched = opening + b"".join(map(remaining, events))
 
-    assert watched == streamed(events, parsed)
+    assert watched == encode_stream(events, parsed)
     assert len(blocks(opening)) == 2
     if profile == "open":
         assert grade(watched, "responses").violations == ()
@@ -275,32 +275,32 @@ def test_background_stream_is_the_same_watched_live_or_read_later(
 
 @given(sloppy | hostile, st.data())
 def test_resumed_stream_holds_only_the_frames_after_the_given_number(values: list[object], data: st.DataObject) -> None:
-    events, parsed = stream_of(values), replace(OPEN, background=data.draw(st.booleans()))
-    everything = streamed(events, parsed)
+    events, parsed = stream_of(values), replace(OPENAI, background=data.draw(st.booleans()))
+    everything = encode_stream(events, parsed)
     after = data.draw(st.integers(-1, len(blocks(everything)) + 2))
-    wanted = [block for block in blocks(everything) if (at := number(block)) is None or at > after]
+    wanted = [block for block in blocks(everything) if (number := sequence_number(block)) is None or number > after]
 
-    assert resumed(events, parsed, after) == b"".join(wanted)
-    assert resumed(events, replace(parsed, profile="invocations"), after) == b"".join(wanted)
+    assert resume_stream(events, parsed, after) == b"".join(wanted)
+    assert resume_stream(events, replace(parsed, profile="invocations"), after) == b"".join(wanted)
 
 
 def test_resuming_after_the_last_frame_sends_only_done() -> None:
-    events, parsed = valid_events("Hi"), replace(OPEN, trace=True)
-    *_, last, _, _ = blocks(streamed(events, parsed))  # The trace has no number, and came with the last frame.
-    end = number(last)
+    events, parsed = valid_events("Hi"), replace(OPENAI, trace=True)
+    *_, last, _, _ = blocks(encode_stream(events, parsed))  # The trace frame has no number; it follows the last frame.
+    end = sequence_number(last)
     assert end is not None
 
-    assert resumed(events, parsed, end) == resumed(events, parsed, end + 100) == DONE
-    assert len(blocks(resumed(events, parsed, end - 1))) == 3
+    assert resume_stream(events, parsed, end) == resume_stream(events, parsed, end + 100) == DONE
+    assert len(blocks(resume_stream(events, parsed, end - 1))) == 3
 
 
 def test_resumed_stream_has_the_head_of_a_new_stream() -> None:
-    assert responses.stream_head(STARTED) == responses.response_head(STARTED, OPEN)
+    assert responses.stream_head(STARTED) == responses.response_head(STARTED, OPENAI)
     assert responses.stream_head(QUEUED).headers[3:] == (("x-palaver-run-id", RUN),), "no trace before it begins"
 
 
 def test_resumed_encoder_skips_frames_that_the_client_has() -> None:
-    encode = store.resumed_encoder(OPEN, 4)
+    encode = store.resumed_encoder(OPENAI, 4)
     events = [
         STARTED,
         TextStarted(item="m", message="m"),
@@ -310,15 +310,15 @@ def test_resumed_encoder_skips_frames_that_the_client_has() -> None:
     sent = [encode(event) for event in events]
 
     assert sent[:3] == [b"", b"", b""]
-    assert number(sent[3]) == 5
+    assert sequence_number(sent[3]) == 5
 
 
 def test_stored_response_equals_the_json_response() -> None:
     events = [replace(STARTED, at=AT), *valid_events("Hi", end=RunFinished(at=AT))[1:]]
 
-    assert json(responses.encode_response(events, OPEN, status=200)) == shown(events)
-    assert shown(events)["created_at"] == NOW
-    assert shown([])["created_at"] == NOW, "before the log is there, too"
+    assert json(responses.encode_response(events, OPENAI, status=200)) == stored_response(events)
+    assert stored_response(events)["created_at"] == NOW
+    assert stored_response([])["created_at"] == NOW, "before the log is there, too"
 
 
 # Item references
@@ -326,13 +326,13 @@ def test_stored_response_equals_the_json_response() -> None:
 
 def test_output_items_are_indexed_by_their_ids() -> None:
     events = valid_events(Reasoning(text="Hm.", encrypted="sealed"), "Hi", ToolCall(call_id="c1", name="now"))
-    output = shown(events)["output"]
+    output = stored_response(events)["output"]
     result = store.output_items(events, MLFLOW)
 
     assert result == {item["id"]: item for item in output} | {
         output[0]["id"]: {**output[0], "encrypted_content": "sealed"}
     }
-    assert store.output_items([], OPEN) == {}
+    assert store.output_items([], OPENAI) == {}
 
 
 def test_run_ids_are_derived_from_item_ids() -> None:

@@ -33,28 +33,28 @@ from tests.protocols.fixed_run import MESSAGE, RUN, STARTED, TRACE, valid_events
 
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
 NOW = int(AT.timestamp())
-OPEN = ResponsesRequest(stream=True, model="tutor", workflow="tutor")
-MLFLOW = replace(OPEN, profile="invocations")
+OPENAI = ResponsesRequest(stream=True, model="tutor", workflow="tutor")
+MLFLOW = replace(OPENAI, profile="invocations")
 ITEM, TAIL = f"{MESSAGE}_1", RUN.removeprefix("run_")
 RESPONSE = f"resp_{TAIL}"
 
 
-def frames(events: list[Event], reading: ResponsesRequest = OPEN) -> list[Any]:
+def frames(events: list[Event], reading: ResponsesRequest = OPENAI) -> list[Any]:
     """Return the decoded frames of a stream; `event:` lines are checked on the way."""
     encode = responses.stream_encoder(reading)
     blocks = b"".join(map(encode, events)).decode().split("\n\n")
     assert blocks.pop() == "", "every frame ends with an empty line"
-    taken: list[Any] = []
+    result: list[Any] = []
     for block in blocks:
         *named, data = block.split("\n")
         content = data.removeprefix("data: ")
-        taken.append(content if content == "[DONE]" else msgspec.json.decode(content))
-        kind = taken[-1].get("type") if isinstance(taken[-1], dict) else None
+        result.append(content if content == "[DONE]" else msgspec.json.decode(content))
+        kind = result[-1].get("type") if isinstance(result[-1], dict) else None
         assert named == ([f"event: {kind}"] if reading.profile == "open" and kind else [])
-    return taken
+    return result
 
 
-def inner(*given: OutputValue | str, reading: ResponsesRequest = OPEN) -> list[Any]:
+def inner_frames(*given: OutputValue | str, reading: ResponsesRequest = OPENAI) -> list[Any]:
     """The frames between the start and the end of a run, without their numbers."""
     output = frames(valid_events(*given), reading)
     numbers = [one["sequence_number"] for one in output[:-1]]
@@ -63,41 +63,41 @@ def inner(*given: OutputValue | str, reading: ResponsesRequest = OPEN) -> list[A
     return [{name: value for name, value in one.items() if name != "sequence_number"} for one in output[2:last]]
 
 
-def snapshot(told: list[Any]) -> Any:
+def final_response(output: list[Any]) -> Any:
     """The response of the terminal frame."""
-    return next(one["response"] for one in reversed(told) if isinstance(one, dict) and "response" in one)
+    return next(one["response"] for one in reversed(output) if isinstance(one, dict) and "response" in one)
 
 
-def of(kind: str, **fields: Any) -> dict[str, Any]:
+def event(kind: str, **fields: Any) -> dict[str, Any]:
     return {"type": f"response.{kind}", **fields}
 
 
-def added(index: int, **item: Any) -> dict[str, Any]:
-    return of("output_item.added", output_index=index, item=item)
+def item_added(index: int, **item: Any) -> dict[str, Any]:
+    return event("output_item.added", output_index=index, item=item)
 
 
-def done(index: int, **item: Any) -> dict[str, Any]:
-    return of("output_item.done", output_index=index, item=item)
+def item_done(index: int, **item: Any) -> dict[str, Any]:
+    return event("output_item.done", output_index=index, item=item)
 
 
-def said(item: str, text: str, index: int = 0, notes: list[Any] | None = None) -> list[Any]:
+def text_frames(item: str, text: str, index: int = 0, notes: list[Any] | None = None) -> list[Any]:
     """Return the frames of a text that is sent as one delta."""
-    at = {"item_id": item, "output_index": index, "content_index": 0}
+    location = {"item_id": item, "output_index": index, "content_index": 0}
     empty = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
     part = {"type": "output_text", "text": text, "annotations": notes or [], "logprobs": []}
-    noted = [
-        of("output_text.annotation.added", **at, annotation_index=n, annotation=note)
+    annotation_frames = [
+        event("output_text.annotation.added", **location, annotation_index=n, annotation=note)
         for n, note in enumerate(notes or [])
     ]
     message = {"type": "message", "id": item, "role": "assistant"}
     return [
-        added(index, **message, content=[], status="in_progress"),
-        of("content_part.added", **at, part=empty),
-        of("output_text.delta", **at, delta=text, logprobs=[]),
-        *noted,
-        of("output_text.done", **at, text=text, logprobs=[]),
-        of("content_part.done", **at, part=part),
-        done(index, **message, content=[part], status="completed"),
+        item_added(index, **message, content=[], status="in_progress"),
+        event("content_part.added", **location, part=empty),
+        event("output_text.delta", **location, delta=text, logprobs=[]),
+        *annotation_frames,
+        event("output_text.done", **location, text=text, logprobs=[]),
+        event("content_part.done", **location, part=part),
+        item_done(index, **message, content=[part], status="completed"),
     ]
 
 
@@ -122,15 +122,15 @@ def test_stream_starts_with_created_and_ends_with_completed_and_done() -> None:
     initial = {**complete, "status": "in_progress", "output": [], "completed_at": None, "usage": None}
 
     assert [one["sequence_number"] for one in output[:-1]] == list(range(len(output) - 1))
-    assert output[0] == of("created", sequence_number=0, response=initial)
-    assert output[1] == of("in_progress", sequence_number=1, response=initial)
-    assert output[-2] == of("completed", sequence_number=len(output) - 2, response=complete)
+    assert output[0] == event("created", sequence_number=0, response=initial)
+    assert output[1] == event("in_progress", sequence_number=1, response=initial)
+    assert output[-2] == event("completed", sequence_number=len(output) - 2, response=complete)
     assert output[-1] == "[DONE]"
 
 
 def test_background_stream_starts_as_queued_with_the_queue_time() -> None:
     events = valid_events("Hi", end=RunFinished(at=AT))
-    parsed = replace(OPEN, background=True, queued_at=AT - timedelta(seconds=9), echo={"background": True})
+    parsed = replace(OPENAI, background=True, queued_at=AT - timedelta(seconds=9), echo={"background": True})
     output = frames([replace(STARTED, seq=0, at=AT), *events[1:]], parsed)
     opening = [(one["type"], one["sequence_number"], one["response"]["status"]) for one in output[:3]]
 
@@ -166,16 +166,16 @@ def test_invocations_omits_nulls_and_sends_a_usage_summary_for_the_ai_sdk() -> N
     assert "usage" not in output[-2]["response"]
 
 
-@pytest.mark.parametrize("reading", [OPEN, MLFLOW])
+@pytest.mark.parametrize("reading", [OPENAI, MLFLOW])
 def test_text_is_streamed_as_deltas(reading: ResponsesRequest) -> None:
-    at = {"item_id": ITEM, "output_index": 0, "content_index": 0}
-    first, part, _, *remaining = said(ITEM, "Hi 🦀\u2028")
+    location = {"item_id": ITEM, "output_index": 0, "content_index": 0}
+    first, part, _, *remaining = text_frames(ITEM, "Hi 🦀\u2028")
 
-    assert inner("Hi ", "🦀\u2028", reading=reading) == [
+    assert inner_frames("Hi ", "🦀\u2028", reading=reading) == [
         first,
         part,
-        of("output_text.delta", **at, delta="Hi ", logprobs=[]),
-        of("output_text.delta", **at, delta="🦀\u2028", logprobs=[]),
+        event("output_text.delta", **location, delta="Hi ", logprobs=[]),
+        event("output_text.delta", **location, delta="🦀\u2028", logprobs=[]),
         *remaining,
     ]
 
@@ -183,57 +183,59 @@ def test_text_is_streamed_as_deltas(reading: ResponsesRequest) -> None:
 URL = Annotation(kind="url", url="https://host", title="Host", start=0, end=2)
 FILE = Annotation(kind="file", file_id="f1", title="a.txt", start=1)
 SPAN = Annotation(kind="span", start=1)
-URL_NOTE = {"type": "url_citation", "url": "https://host", "title": "Host", "start_index": 0, "end_index": 2}
+URL_CITATION = {"type": "url_citation", "url": "https://host", "title": "Host", "start_index": 0, "end_index": 2}
 
 
 def test_annotations_follow_the_last_delta() -> None:
     file = {"type": "file_citation", "file_id": "f1", "filename": "a.txt", "index": 1}
     span = {"type": "palaver:span", "start_index": 1, "end_index": 3, "title": ""}
 
-    assert inner(Text(text="abc", annotations=(URL, FILE, SPAN))) == said(ITEM, "abc", notes=[URL_NOTE, file, span])
+    assert inner_frames(Text(text="abc", annotations=(URL, FILE, SPAN))) == text_frames(
+        ITEM, "abc", notes=[URL_CITATION, file, span]
+    )
 
 
 def test_invocations_sends_only_url_annotations() -> None:
     text = Text(text="abc", annotations=(URL, FILE, SPAN))
 
-    assert inner(text, reading=MLFLOW) == said(ITEM, "abc", notes=[URL_NOTE])
+    assert inner_frames(text, reading=MLFLOW) == text_frames(ITEM, "abc", notes=[URL_CITATION])
 
 
 def test_incomplete_annotation_gets_the_fields_that_clients_require() -> None:
     bare = {"type": "url_citation", "url": "https://host", "title": "", "start_index": 0, "end_index": 3}
 
-    assert inner(Text(text="abc", annotations=(Annotation(kind="url", url="https://host"),))) == said(
+    assert inner_frames(Text(text="abc", annotations=(Annotation(kind="url", url="https://host"),))) == text_frames(
         ITEM, "abc", notes=[bare]
     )
 
 
 def test_reasoning_is_a_summary_of_one_part() -> None:
     item = f"rs_{TAIL}_2"
-    at = {"item_id": item, "output_index": 0, "summary_index": 0}
-    output = inner(ReasoningDelta(delta="Hm"), ReasoningDelta(delta="."), ReasoningEnded(encrypted="sealed"))
+    location = {"item_id": item, "output_index": 0, "summary_index": 0}
+    output = inner_frames(ReasoningDelta(delta="Hm"), ReasoningDelta(delta="."), ReasoningEnded(encrypted="sealed"))
     summary = {"type": "summary_text", "text": "Hm."}
 
     assert output == [
-        added(0, type="reasoning", id=item, summary=[], status="in_progress"),
-        of("reasoning_summary_part.added", **at, part={"type": "summary_text", "text": ""}),
-        of("reasoning_summary_text.delta", **at, delta="Hm"),
-        of("reasoning_summary_text.delta", **at, delta="."),
-        of("reasoning_summary_text.done", **at, text="Hm."),
-        of("reasoning_summary_part.done", **at, part=summary),
-        done(0, type="reasoning", id=item, status="completed", summary=[summary]),
+        item_added(0, type="reasoning", id=item, summary=[], status="in_progress"),
+        event("reasoning_summary_part.added", **location, part={"type": "summary_text", "text": ""}),
+        event("reasoning_summary_text.delta", **location, delta="Hm"),
+        event("reasoning_summary_text.delta", **location, delta="."),
+        event("reasoning_summary_text.done", **location, text="Hm."),
+        event("reasoning_summary_part.done", **location, part=summary),
+        item_done(0, type="reasoning", id=item, status="completed", summary=[summary]),
     ]
 
 
 def test_encrypted_reasoning_is_sent_on_request() -> None:
-    parsed = replace(OPEN, encrypted=True)
+    parsed = replace(OPENAI, encrypted=True)
 
-    output = inner(Reasoning(text="Hm.", encrypted="sealed"), reading=parsed)
+    output = inner_frames(Reasoning(text="Hm.", encrypted="sealed"), reading=parsed)
 
     assert output[-1]["item"]["encrypted_content"] == "sealed"
 
 
 def test_tool_call_result_and_text_are_streamed_in_order() -> None:
-    output = inner(
+    output = inner_frames(
         ToolStarted(call_id="c1", name="get_time"),
         ToolDelta(delta='{"tz":'),
         ToolDelta(delta='"UTC"}'),
@@ -241,26 +243,26 @@ def test_tool_call_result_and_text_are_streamed_in_order() -> None:
         ToolResult(call_id="c1", output="12:00"),
         "It is noon.",
     )
-    at = {"item_id": "fc_c1", "output_index": 0}
+    location = {"item_id": "fc_c1", "output_index": 0}
     call = {"type": "function_call", "id": "fc_c1", "call_id": "c1", "name": "get_time"}
     result = {"type": "function_call_output", "id": "fco_c1", "call_id": "c1"}
     arguments = '{"tz":"UTC"}'
 
     assert output[:8] == [
-        added(0, **call, arguments="", status="in_progress"),
-        of("function_call_arguments.delta", **at, delta='{"tz":'),
-        of("function_call_arguments.delta", **at, delta='"UTC"}'),
-        of("function_call_arguments.done", **at, name="get_time", arguments=arguments),
-        done(0, **call, arguments=arguments, status="completed"),
-        added(1, **result, output="", status="in_progress"),
-        done(1, **result, output="12:00", status="completed"),
-        said(output[7]["item"]["id"], "It is noon.", 2)[0],
+        item_added(0, **call, arguments="", status="in_progress"),
+        event("function_call_arguments.delta", **location, delta='{"tz":'),
+        event("function_call_arguments.delta", **location, delta='"UTC"}'),
+        event("function_call_arguments.done", **location, name="get_time", arguments=arguments),
+        item_done(0, **call, arguments=arguments, status="completed"),
+        item_added(1, **result, output="", status="in_progress"),
+        item_done(1, **result, output="12:00", status="completed"),
+        text_frames(output[7]["item"]["id"], "It is noon.", 2)[0],
     ]
 
 
 def test_complete_arguments_are_one_delta_and_empty_ones_none() -> None:
-    kinds = [one["type"] for one in inner(ToolCall(call_id="c1", name="a", arguments="{}"))]
-    bare = [one["type"] for one in inner(ToolCall(call_id="c1", name="a"))]
+    kinds = [one["type"] for one in inner_frames(ToolCall(call_id="c1", name="a", arguments="{}"))]
+    bare = [one["type"] for one in inner_frames(ToolCall(call_id="c1", name="a"))]
 
     assert kinds.count("response.function_call_arguments.delta") == 1
     assert bare == [
@@ -274,7 +276,7 @@ def test_complete_arguments_are_one_delta_and_empty_ones_none() -> None:
     ("arguments", "status"), [("{}", "completed"), ("", "completed"), ("  ", "completed"), ("{bad", "incomplete")]
 )
 def test_a_call_whose_arguments_are_not_json_is_incomplete(arguments: str, status: str) -> None:
-    last = inner(ToolCall(call_id="c1", name="a", arguments=arguments))[-1]
+    last = inner_frames(ToolCall(call_id="c1", name="a", arguments=arguments))[-1]
 
     assert (last["item"]["arguments"], last["item"]["status"]) == (arguments, status)
 
@@ -284,33 +286,33 @@ def test_a_call_whose_arguments_are_not_json_is_incomplete(arguments: str, statu
     [("12:00", "12:00"), ("", ""), ({"a": [1, "ü"]}, '{"a":[1,"ü"]}'), (None, "null"), (True, "true")],
 )
 def test_tool_output_is_always_sent_as_text(output: Any, text: str) -> None:
-    document = inner(ToolCall(call_id="c1", name="a"), ToolResult(call_id="c1", output=output))
+    document = inner_frames(ToolCall(call_id="c1", name="a"), ToolResult(call_id="c1", output=output))
 
     assert document[-1]["item"]["output"] == text
     assert "palaver:is_error" not in document[-1]["item"]
 
 
 def test_failed_tool_result_is_marked_as_an_error() -> None:
-    output = inner(ToolCall(call_id="c1", name="a"), ToolResult(call_id="c1", output="no", is_error=True))
+    output = inner_frames(ToolCall(call_id="c1", name="a"), ToolResult(call_id="c1", output="no", is_error=True))
 
     assert output[-1]["item"]["palaver:is_error"] is True
 
 
 def test_refusal_is_refusal_content_and_text_on_invocations() -> None:
     item = f"{MESSAGE}_2"
-    at = {"item_id": item, "output_index": 0, "content_index": 0}
+    location = {"item_id": item, "output_index": 0, "content_index": 0}
     message = {"type": "message", "id": item, "role": "assistant"}
     part = {"type": "refusal", "refusal": "No."}
 
-    assert inner(Refusal(text="No.")) == [
-        added(0, **message, content=[], status="in_progress"),
-        of("content_part.added", **at, part={"type": "refusal", "refusal": ""}),
-        of("refusal.delta", **at, delta="No."),
-        of("refusal.done", **at, refusal="No."),
-        of("content_part.done", **at, part=part),
-        done(0, **message, content=[part], status="completed"),
+    assert inner_frames(Refusal(text="No.")) == [
+        item_added(0, **message, content=[], status="in_progress"),
+        event("content_part.added", **location, part={"type": "refusal", "refusal": ""}),
+        event("refusal.delta", **location, delta="No."),
+        event("refusal.done", **location, refusal="No."),
+        event("content_part.done", **location, part=part),
+        item_done(0, **message, content=[part], status="completed"),
     ]
-    assert inner(Refusal(text="No."), reading=MLFLOW) == said(item, "No.")
+    assert inner_frames(Refusal(text="No."), reading=MLFLOW) == text_frames(item, "No.")
 
 
 def test_approval_request_item_has_the_id_of_its_call() -> None:
@@ -320,12 +322,15 @@ def test_approval_request_item_has_the_id_of_its_call() -> None:
         "status": "completed",
     }  # fmt: skip
 
-    for parsed in (OPEN, MLFLOW):
-        assert inner(Data(name="approval-request", value=value), reading=parsed) == [added(0, **item), done(0, **item)]
+    for parsed in (OPENAI, MLFLOW):
+        assert inner_frames(Data(name="approval-request", value=value), reading=parsed) == [
+            item_added(0, **item),
+            item_done(0, **item),
+        ]
 
 
 def test_approval_request_without_details_is_named_interrupt() -> None:
-    output = inner(Data(name="approval-request", value="?"))
+    output = inner_frames(Data(name="approval-request", value="?"))
 
     assert output[0]["item"] == {
         "type": "mcp_approval_request", "id": f"dat_{TAIL}_2", "name": "interrupt", "arguments": "{}",
@@ -344,11 +349,11 @@ def test_data_and_files_are_sent_as_palaver_items() -> None:
         "filename": "p.png",
     }
 
-    assert inner(Data(name="chart", value={"x": [1]}), FILE_PART) == [
-        added(0, **data),
-        done(0, **data),
-        added(1, **file),
-        done(1, **file),
+    assert inner_frames(Data(name="chart", value={"x": [1]}), FILE_PART) == [
+        item_added(0, **data),
+        item_done(0, **data),
+        item_added(1, **file),
+        item_done(1, **file),
     ]
 
 
@@ -371,7 +376,7 @@ def test_on_invocations_data_and_files_are_events_and_custom_outputs() -> None:
 def test_transient_data_is_streamed_on_invocations_but_not_in_the_response() -> None:
     status = PartAdded(part=Data(name="status", value="Thinking"), transient=True)
 
-    assert inner(status) == []
+    assert inner_frames(status) == []
     output = frames(valid_events(status), MLFLOW)
     assert output[2]["transient"] is True
     assert "custom_outputs" not in output[-2]["response"]
@@ -381,7 +386,7 @@ def test_transient_data_is_streamed_on_invocations_but_not_in_the_response() -> 
 def test_transient_refusals_and_files_are_not_in_the_response(part: Refusal | File) -> None:
     rendered = PartAdded(part=part, transient=True)
 
-    assert inner(rendered) == []
+    assert inner_frames(rendered) == []
     output = frames(valid_events(rendered), MLFLOW)
     assert [one.get("transient") for one in output[2:-3]] == ([True] if isinstance(part, File) else [])
     assert "custom_outputs" not in output[-2]["response"]
@@ -390,7 +395,7 @@ def test_transient_refusals_and_files_are_not_in_the_response(part: Refusal | Fi
 def test_data_sent_during_a_text_follows_the_message() -> None:
     output = frames(valid_events("a", Data(name="d", value=1), "b"))
 
-    assert [item["type"] for item in snapshot(output)["output"]] == ["message", "palaver:data"]
+    assert [item["type"] for item in final_response(output)["output"]] == ["message", "palaver:data"]
 
 
 def test_text_before_and_after_a_call_never_share_an_id() -> None:
@@ -405,7 +410,7 @@ def test_text_before_and_after_a_call_never_share_an_id() -> None:
         )
     )
 
-    assert [item["id"] for item in snapshot(output)["output"]] == ["t", "fc_c1", "t.2"]
+    assert [item["id"] for item in final_response(output)["output"]] == ["t", "fc_c1", "t.2"]
 
 
 @pytest.mark.parametrize(
@@ -452,21 +457,21 @@ def test_invocations_sends_the_summary_between_error_and_response_failed() -> No
 
 
 def test_trace_id_is_sent_on_request() -> None:
-    output = frames(valid_events("Hi"), replace(OPEN, trace=True, metadata={"a": "b"}))
+    output = frames(valid_events("Hi"), replace(OPENAI, trace=True, metadata={"a": "b"}))
 
     assert output[-3]["response"]["metadata"] == {"a": "b", "trace_id": f"tr-{TRACE}"}
     assert output[-2:] == [{"trace_id": f"tr-{TRACE}"}, "[DONE]"]
     assert output[0]["response"]["metadata"] == {"a": "b"}
 
 
-FORM = replace(OPEN, is_chat=False)
+FORM = replace(OPENAI, is_chat=False)
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [("Hi", "Hi"), ({"a": 1}, '{"a":1}'), (None, "null"), ([1, "ü"], '[1,"ü"]')]
 )
 def test_value_of_a_workflow_is_sent_as_a_message(value: Any, text: str) -> None:
-    document = snapshot(frames(valid_events(end=RunFinished(value=value)), FORM))["output"]
+    document = final_response(frames(valid_events(end=RunFinished(value=value)), FORM))["output"]
     message, *data = document
 
     assert message["content"][0]["text"] == text
@@ -476,27 +481,27 @@ def test_value_of_a_workflow_is_sent_as_a_message(value: Any, text: str) -> None
 
 
 def test_empty_value_adds_no_message() -> None:
-    assert snapshot(frames(valid_events(end=RunFinished(value="")), FORM))["output"] == []
+    assert final_response(frames(valid_events(end=RunFinished(value="")), FORM))["output"] == []
 
 
 def test_streamed_value_is_not_repeated() -> None:
-    text = snapshot(frames(valid_events("Hi", end=RunFinished(value="Hi")), FORM))["output"]
-    data = snapshot(frames(valid_events(Data(name="output", value=1), end=RunFinished(value=1)), FORM))["output"]
+    text = final_response(frames(valid_events("Hi", end=RunFinished(value="Hi")), FORM))["output"]
+    data = final_response(frames(valid_events(Data(name="output", value=1), end=RunFinished(value=1)), FORM))["output"]
 
     assert [item["type"] for item in text] == ["message"]
     assert [item["type"] for item in data] == ["palaver:data", "message"]
 
 
 def test_chat_without_output_has_no_items() -> None:
-    assert snapshot(frames(valid_events()))["output"] == []
+    assert final_response(frames(valid_events()))["output"] == []
 
 
 @given(sloppy | hostile)
 def test_encoding_is_deterministic_and_the_json_equals_the_last_snapshot(values: list[object]) -> None:
     events = stream_of(values)
-    for parsed in (OPEN, MLFLOW, replace(FORM, encrypted=True)):
+    for parsed in (OPENAI, MLFLOW, replace(FORM, encrypted=True)):
         output = frames(events, parsed)
         assert output == frames(events, parsed)
         if not isinstance(events[-1], RunFailed):
             answer = responses.encode_response(events, parsed, status=200)
-            assert msgspec.json.decode(answer.body) == snapshot(output)
+            assert msgspec.json.decode(answer.body) == final_response(output)

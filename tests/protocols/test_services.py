@@ -46,7 +46,7 @@ from tests.protocols.fixed_run import IDS, RUN, STARTED, find, json, request, va
 
 CHAT = ServiceRequest(workflow="tutor", stream=True, history=({"role": "user", "content": "Hi"},))
 FORM = ServiceRequest(workflow="headline", is_chat=False, stream=True)
-ZERO = {"input_tokens": 0, "output_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+NO_USAGE = {"input_tokens": 0, "output_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
 START = {
     "type": "message_start",
     "message": {
@@ -60,7 +60,7 @@ START = {
         "usage": {"input_tokens": 0, "output_tokens": 0},
     },
 }
-STOPPED = [
+STOP_EVENTS = [
     ("message_delta", {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None},
                        "usage": {"output_tokens": 0}}),
     ("message_stop", {"type": "message_stop"}),
@@ -71,22 +71,22 @@ def status(line: Any) -> PartAdded:
     return PartAdded(part=Data(name="status", value=line), transient=True)
 
 
-def taken(body: Any, **more: Any) -> tuple[Call, ServiceRequest]:
-    http_request = msgspec.structs.replace(request(body, **more), route="services/{w}", new_id="fresh-1")
+def decode(body: Any, **options: Any) -> tuple[Call, ServiceRequest]:
+    http_request = msgspec.structs.replace(request(body, **options), route="services/{w}", new_id="fresh-1")
     return services.decode(http_request, find)
 
 
-def refused(body: Any, workflow: str = "tutor") -> Any:
+def decode_error(body: Any, workflow: str = "tutor") -> Any:
     with pytest.raises(RequestError) as raised:
-        taken(body, workflow=workflow)
+        decode(body, workflow=workflow)
     return json(services.encode_error(raised.value, None, status=400))
 
 
-def events(given_events: list[Event], reading: ServiceRequest = CHAT) -> list[tuple[str, Any]]:
-    return read(b"".join(map(services.stream_encoder(reading), given_events)))
+def encode_events(given_events: list[Event], reading: ServiceRequest = CHAT) -> list[tuple[str, Any]]:
+    return decode_events(b"".join(map(services.stream_encoder(reading), given_events)))
 
 
-def read(body: bytes) -> list[tuple[str, Any]]:
+def decode_events(body: bytes) -> list[tuple[str, Any]]:
     """Return the events of a stream whose frames all have an event line and a data line."""
     *frames, remaining = body.decode().split("\n\n")
     assert remaining == ""
@@ -97,10 +97,10 @@ def read(body: bytes) -> list[tuple[str, Any]]:
     return result
 
 
-def block(index: int, kind: str, *pieces: str, **more: Any) -> list[tuple[str, Any]]:
+def block(index: int, kind: str, *pieces: str, **fields: Any) -> list[tuple[str, Any]]:
     names = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}
     delta, name = names.get(kind, ("input_json_delta", "partial_json"))
-    opened = {"type": kind, **more} if kind == "tool_use" else {"type": kind, name: ""}
+    opened = {"type": kind, **fields} if kind == "tool_use" else {"type": kind, name: ""}
     output = [
         ("content_block_delta", {"type": "content_block_delta", "index": index, "delta": {"type": delta, name: piece}})
         for piece in pieces
@@ -112,12 +112,12 @@ def block(index: int, kind: str, *pieces: str, **more: Any) -> list[tuple[str, A
     ]
 
 
-def body_of(given_events: list[Event], reading: ServiceRequest = CHAT) -> Any:
+def encode_body(given_events: list[Event], reading: ServiceRequest = CHAT) -> Any:
     return json(services.encode_response(given_events, msgspec.structs.replace(reading, stream=False), status=200))
 
 
 @st.composite
-def streams(draw: st.DrawFn) -> list[Event]:
+def event_streams(draw: st.DrawFn) -> list[Event]:
     """Valid event streams of everything that producers yield, including status lines and replies."""
     output = st.one_of(
         st.builds(status, st.sampled_from(["Busy", {"text": "Busy"}, {"text": 7}, 7])),
@@ -145,7 +145,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
 def test_content_and_history_become_messages_and_other_fields_inputs() -> None:
     history = [{"role": "user", "content": "Hi", "id": 7}, {"role": "assistant", "content": " "}]
     meta = {"rag": {}, "session_id": "s-9", "user": {"id": "u", "persona": "p"}}
-    call, parsed = taken(
+    call, parsed = decode(
         {"content": "Why?", "history": history, "context": {"a": 1}, "meta": meta, "stream": True,
          "parameters": {"tone": "dry"}, "api_key": "sk-1", "metrics_opt_in": False},
         workflow="tutor",
@@ -171,14 +171,14 @@ def test_messages_in_any_dialect_replace_content_and_history() -> None:
         {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
         {"role": "assistant", "content": "Hello."},
     ]
-    call, parsed = taken({"messages": messages}, workflow="tutor")
+    call, parsed = decode({"messages": messages}, workflow="tutor")
 
     assert [message.role for message in call.messages] == ["system", "user", "assistant"]
     assert parsed.history == ({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."})
 
 
 def test_non_chat_workflow_gets_the_body_as_inputs() -> None:
-    call, parsed = taken(
+    call, parsed = decode(
         {"text": "x", "content": 1, "history": 2, "messages": 3, "parameters": 4, "api_key": "k", "stream": False},
         workflow="headline",
     )
@@ -203,7 +203,7 @@ def test_non_chat_workflow_gets_the_body_as_inputs() -> None:
     ],
 )
 def test_session_is_the_clients_id_or_a_new_one(meta: Any, session: str) -> None:
-    assert taken({"content": "Hi", "meta": meta, "session_id": "mine"})[0].session == session
+    assert decode({"content": "Hi", "meta": meta, "session_id": "mine"})[0].session == session
 
 
 @pytest.mark.parametrize(
@@ -224,10 +224,10 @@ def test_undeclared_inputs_are_dropped_unless_additional_ones_are_allowed(schema
 
 @pytest.mark.parametrize("key", [None, "", "  ", f"plv_abcd1234_{'x' * 40}"])
 def test_blank_and_palaver_api_keys_are_not_passed_as_secrets(key: Any) -> None:
-    assert taken({"content": "Hi", "api_key": key})[0].secrets == {}
+    assert decode({"content": "Hi", "api_key": key})[0].secrets == {}
 
 
-WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
+INVALID_PAYLOADS: list[tuple[Any, list[tuple[str, str]]]] = [
     ({}, [("content", "is required")]),
     ({"content": None}, [("content", "is required")]),
     ({"content": 1}, [("content", "must be a string")]),
@@ -252,13 +252,13 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "wrong"), WRONG)
-def test_all_errors_of_a_payload_are_listed(body: Any, wrong: list[tuple[str, str]]) -> None:
-    assert refused(body) == {
+@pytest.mark.parametrize(("body", "errors"), INVALID_PAYLOADS)
+def test_all_errors_of_a_payload_are_listed(body: Any, errors: list[tuple[str, str]]) -> None:
+    assert decode_error(body) == {
         "code": 400,
         "type": "BAD_REQUEST",
-        "message": " ".join(wrong[0]),
-        "details": {"errors": [{"field": name, "message": why} for name, why in wrong]},
+        "message": " ".join(errors[0]),
+        "details": {"errors": [{"field": name, "message": why} for name, why in errors]},
     }
 
 
@@ -281,7 +281,7 @@ INPUTS = {
 
 
 @pytest.mark.parametrize(
-    ("inputs", "wrong"),
+    ("inputs", "errors"),
     [
         ({"context": None, "size": 1, "flag": None, "ratio": 0.5, "rows": [], "nothing": None}, []),
         ({}, [("context", "is required"), ("size", "is required")]),
@@ -299,22 +299,22 @@ INPUTS = {
         ({"context": {}, "size": 1, "far": 7, "odd": 7, "odder": 7, "any": 7}, []),
     ],
 )
-def test_inputs_of_a_rejected_payload_are_validated(inputs: Any, wrong: Any) -> None:
+def test_inputs_of_a_rejected_payload_are_validated(inputs: Any, errors: Any) -> None:
     described = Description(name="tutor", flags={"is_chat": True}, schemas=Schemas(inputs=INPUTS))
     http_request = msgspec.structs.replace(request({**inputs, "stream": 7}), route=services.STREAM_ROUTE)
     with pytest.raises(RejectedPayload) as raised:
         services.decode(http_request, lambda _: described)
 
     first = [("stream", "must be true or false"), ("content", "is required")]
-    assert raised.value.details["errors"] == [{"field": name, "message": why} for name, why in [*first, *wrong]]
+    assert raised.value.details["errors"] == [{"field": name, "message": why} for name, why in [*first, *errors]]
 
 
 def test_payload_errors_of_a_non_chat_workflow_are_reported() -> None:
-    assert refused({"metrics_opt_in": 1}, "headline")["message"] == "metrics_opt_in must be true or false"
+    assert decode_error({"metrics_opt_in": 1}, "headline")["message"] == "metrics_opt_in must be true or false"
 
 
 def test_invalid_message_is_named_by_its_index() -> None:
-    output = refused({"messages": [{"role": "user", "content": "x"}, 7]})
+    output = decode_error({"messages": [{"role": "user", "content": "x"}, 7]})
 
     assert (output["type"], output["details"]["errors"][0]["field"]) == ("BAD_REQUEST", "messages[1]")
 
@@ -331,7 +331,7 @@ def test_invalid_message_is_named_by_its_index() -> None:
     ],
 )
 def test_body_that_is_not_a_json_object_is_rejected_with_its_position(body: bytes, details: Any) -> None:
-    output = refused(body)
+    output = decode_error(body)
 
     assert (output["code"], output["type"], output.get("details")) == (400, "BAD_REQUEST", details)
     assert "line 2, column 8" in output["message"] or (details or {}).get("line") != 2
@@ -391,7 +391,7 @@ def test_stream_reports_a_payload_error_as_its_only_event() -> None:
     answer = services.encode_error(raised.value, None, status=400)
 
     assert answer.status == 200
-    assert read(answer.body) == [
+    assert decode_events(answer.body) == [
         (
             "error",
             {
@@ -419,7 +419,7 @@ def test_stream_field_must_be_a_boolean_on_the_stream_route() -> None:
 
 
 def test_on_the_plain_route_stream_is_ignored() -> None:
-    assert taken({"content": "Hi", "stream": "yes"})[1].stream is False
+    assert decode({"content": "Hi", "stream": "yes"})[1].stream is False
 
 
 # Documents
@@ -440,7 +440,7 @@ def test_chat_response_has_text_history_usage_and_reply_fields() -> None:
     )
     response = "One.\n\nTwo. \n\n\nNo more."
 
-    assert body_of(run) == {
+    assert encode_body(run) == {
         "response": response,
         "history": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": response}],
         "usage": {
@@ -456,7 +456,7 @@ def test_chat_response_has_text_history_usage_and_reply_fields() -> None:
 
 
 def test_reply_meta_that_is_not_an_object_is_ignored() -> None:
-    assert body_of(valid_events(Data(name="reply", value={"meta": "x"})))["meta"] == {}
+    assert encode_body(valid_events(Data(name="reply", value={"meta": "x"})))["meta"] == {}
 
 
 @pytest.mark.parametrize("value", [None, "text", 7, [1], {"error": "x", "code": 500, "type": "ERROR"}])
@@ -469,25 +469,25 @@ def test_non_chat_workflow_answers_its_value_even_if_it_looks_like_an_error(valu
 
 
 def test_a_workflow_without_a_value_answers_null() -> None:
-    assert body_of(valid_events(), FORM) is None
+    assert encode_body(valid_events(), FORM) is None
 
 
 @given(st.builds(Usage, *[st.integers(0, 10**9)] * 2, *[st.none() | st.integers(0, 10**9)] * 2))
 def test_usage_is_four_counts_and_nothing_is_counted_twice(usage: Usage) -> None:
     counts = usage_counts(usage)
 
-    assert counts.keys() == ZERO.keys()
+    assert counts.keys() == NO_USAGE.keys()
     assert all(count >= 0 for count in counts.values())
     cached = counts["cache_read_input_tokens"] + counts["cache_creation_input_tokens"]
     assert counts["input_tokens"] + cached == max(usage.input_tokens, cached)
 
 
-FAILED = RunFailed(code="no_such_city", message="Where?", status=404, details={"city": "Atlantis"})
+NOT_FOUND = RunFailed(code="no_such_city", message="Where?", status=404, details={"city": "Atlantis"})
 
 
 def test_failed_run_is_answered_with_an_error_object() -> None:
     answer = services.encode_response(
-        valid_events("Hel", end=FAILED), msgspec.structs.replace(CHAT, stream=False), status=404
+        valid_events("Hel", end=NOT_FOUND), msgspec.structs.replace(CHAT, stream=False), status=404
     )
 
     assert (answer.status, json(answer)) == (
@@ -509,19 +509,21 @@ def test_failed_run_is_answered_with_an_error_object() -> None:
 def test_failure_code_becomes_the_error_type(code: str, word: str) -> None:
     run = valid_events(end=RunFailed(code=code, message="m"))
 
-    assert body_of(run) == {"code": 200, "type": word, "message": "m"}
+    assert encode_body(run) == {"code": 200, "type": word, "message": "m"}
 
 
 def test_failure_without_a_message_gets_a_default_message() -> None:
-    assert body_of(valid_events(end=RunFailed(code="odd", message="")))["message"] == "It failed, and nobody said why."
+    assert (
+        encode_body(valid_events(end=RunFailed(code="odd", message="")))["message"] == "It failed, and nobody said why."
+    )
 
 
 def test_cancelled_run_is_answered_with_an_error_of_code_499() -> None:
     cancelled = {"code": 499, "type": "CANCELLED", "message": "The run was cancelled."}
     run = valid_events("Hel", end=RunCancelled())
 
-    assert body_of(run) == cancelled
-    assert events(run)[-1] == ("error", cancelled)
+    assert encode_body(run) == cancelled
+    assert encode_events(run)[-1] == ("error", cancelled)
 
 
 # Streams
@@ -530,18 +532,18 @@ def test_cancelled_run_is_answered_with_an_error_of_code_499() -> None:
 def test_stream_sends_content_blocks_and_then_the_complete_document() -> None:
     run = valid_events("Hel", "lo")
 
-    assert events(run) == [
+    assert encode_events(run) == [
         ("message_start", START),
         *block(0, "text", "Hel", "lo"),
-        *STOPPED,
-        ("complete", body_of(run)),
+        *STOP_EVENTS,
+        ("complete", encode_body(run)),
     ]
 
 
 def test_status_and_reasoning_are_sent_as_thinking_blocks() -> None:
     run = valid_events(status({"text": "Searching"}), status("As ctx.log says it"), ReasoningDelta(delta="Hm."), "A")
 
-    assert events(run) == [
+    assert encode_events(run) == [
         ("message_start", START),
         ("log", "Searching"),
         *block(0, "thinking", "Searching"),
@@ -549,28 +551,28 @@ def test_status_and_reasoning_are_sent_as_thinking_blocks() -> None:
         *block(1, "thinking", "As ctx.log says it"),
         *block(2, "thinking", "Hm."),
         *block(3, "text", "A"),
-        *STOPPED,
-        ("complete", body_of(run)),
+        *STOP_EVENTS,
+        ("complete", encode_body(run)),
     ]
 
 
 def test_status_splits_a_text_into_two_blocks() -> None:
     run = valid_events("Hel", status("Wait"), "lo")
 
-    assert events(run)[1:-3] == [
+    assert encode_events(run)[1:-3] == [
         *block(0, "text", "Hel")[:-1],
         ("log", "Wait"),
         block(0, "text")[-1],
         *block(1, "thinking", "Wait"),
         *block(2, "text", "lo"),
     ]
-    assert body_of(run)["response"] == "Hello"
+    assert encode_body(run)["response"] == "Hello"
 
 
 def test_status_block_is_delayed_until_the_call_ends() -> None:
     run = valid_events(ToolStarted(call_id="c1", name="add"), status("Busy"), ToolEnded(arguments='{"a":1}'))
 
-    assert events(run)[1:-3] == [
+    assert encode_events(run)[1:-3] == [
         block(0, "tool_use", id="c1", name="add", input={})[0],
         ("log", "Busy"),
         *block(0, "tool_use", '{"a":1}')[1:],
@@ -583,7 +585,7 @@ def test_tool_calls_and_results_are_streamed() -> None:
         ToolCall(call_id="c1", name="add", arguments="{}"), ToolResult(call_id="c1", output=[3], is_error=True)
     )
 
-    assert events(run)[1:-3] == [
+    assert encode_events(run)[1:-3] == [
         *block(0, "tool_use", "{}", id="c1", name="add", input={}),
         ("tool_result", {"type": "tool_result", "call_id": "c1", "output": [3], "is_error": True}),
     ]
@@ -607,7 +609,7 @@ PICTURE = File(media_type="image/png", url="https://x")
     ],
 )  # fmt: skip
 def test_each_part_is_streamed_as_its_event(part: Any, expected: Any) -> None:
-    assert events(valid_events(part))[1:-3] == expected
+    assert encode_events(valid_events(part))[1:-3] == expected
 
 
 @pytest.mark.parametrize(
@@ -617,7 +619,7 @@ def test_each_part_is_streamed_as_its_event(part: Any, expected: Any) -> None:
 def test_finish_reason_is_translated_to_the_anthropic_stop_reason(finish: FinishReason, reason: str) -> None:
     run = valid_events(Usage(input_tokens=9, output_tokens=5), end=RunFinished(finish=finish))
 
-    assert events(run)[-3] == (
+    assert encode_events(run)[-3] == (
         "message_delta",
         {
             "type": "message_delta",
@@ -628,36 +630,42 @@ def test_finish_reason_is_translated_to_the_anthropic_stop_reason(finish: Finish
 
 
 def test_failure_closes_the_open_block_and_is_the_last_event() -> None:
-    run = valid_events("Hel", end=FAILED)
+    run = valid_events("Hel", end=NOT_FOUND)
     document = {"code": 404, "type": "NO_SUCH_CITY", "message": "Where?", "details": {"city": "Atlantis"}}
 
-    assert events(run) == [("message_start", START), *block(0, "text", "Hel"), ("error", document)]
+    assert encode_events(run) == [("message_start", START), *block(0, "text", "Hel"), ("error", document)]
 
 
 def test_error_code_of_a_failure_is_the_servers_status() -> None:
     run = valid_events(end=RunFailed(code="timeout", message="Late."))
     frames = services.stream_encoder(CHAT, status=lambda _: 504)
 
-    assert read(b"".join(map(frames, run)))[-1] == ("error", {"code": 504, "type": "TIMEOUT", "message": "Late."})
+    assert decode_events(b"".join(map(frames, run)))[-1] == (
+        "error",
+        {"code": 504, "type": "TIMEOUT", "message": "Late."},
+    )
 
 
 def test_sparse_stream_sends_only_logs_and_the_result() -> None:
     run = valid_events(status("Busy"), "Hello", Data(name="chart", value=1))
 
-    assert events(run, msgspec.structs.replace(CHAT, sparse=True)) == [("log", "Busy"), ("complete", body_of(run))]
+    assert encode_events(run, msgspec.structs.replace(CHAT, sparse=True)) == [
+        ("log", "Busy"),
+        ("complete", encode_body(run)),
+    ]
 
 
 def test_non_chat_workflow_streams_logs_data_and_the_result() -> None:
     run = valid_events(status("Busy"), "Hello", Data(name="chart", value=1), end=RunFinished(value=3))
 
-    assert events(run, FORM) == [("log", "Busy"), ("data", {"name": "chart", "value": 1}), ("complete", 3)]
+    assert encode_events(run, FORM) == [("log", "Busy"), ("data", {"name": "chart", "value": 1}), ("complete", 3)]
 
 
 def test_run_that_fails_at_once_is_streamed_as_a_single_error_event() -> None:
-    answer = services.encode_response(valid_events(end=FAILED), FORM, status=404)
+    answer = services.encode_response(valid_events(end=NOT_FOUND), FORM, status=404)
 
     assert answer.status == 200
-    assert [name for name, _ in read(answer.body)] == ["error"]
+    assert [name for name, _ in decode_events(answer.body)] == ["error"]
 
 
 def test_stream_head_has_the_event_stream_headers() -> None:
@@ -679,19 +687,19 @@ def test_stream_head_has_the_event_stream_headers() -> None:
 # Properties
 
 
-@given(streams(), st.booleans(), st.booleans())
+@given(event_streams(), st.booleans(), st.booleans())
 def test_the_last_event_is_what_the_plain_route_answers(run: list[Event], is_chat: bool, sparse: bool) -> None:
     parsed = msgspec.structs.replace(CHAT, is_chat=is_chat, sparse=sparse)
-    output = read(b"".join(map(services.stream_encoder(parsed, status=lambda _: 418), run)))
+    output = decode_events(b"".join(map(services.stream_encoder(parsed, status=lambda _: 418), run)))
     plain = services.encode_response(run, msgspec.structs.replace(parsed, stream=False), status=418)
 
     assert [name for name, _ in output if name in ("complete", "error")] == [output[-1][0]]
     assert output[-1][1] == json(plain)
 
 
-@given(streams())
+@given(event_streams())
 def test_blocks_never_overlap_and_are_numbered_from_zero(run: list[Event]) -> None:
-    output = read(b"".join(map(services.stream_encoder(CHAT), run)))
+    output = decode_events(b"".join(map(services.stream_encoder(CHAT), run)))
     is_open, count, texts = False, 0, ""
     for name, data in output:
         assert name in ("log", "changes", "data", "complete", "error") or data["type"] == name
@@ -753,12 +761,14 @@ def test_payload_that_is_not_an_object_is_unchanged() -> None:
     assert socket.with_api_key(b"null", "query") == b"null"
 
 
-@given(streams(), st.integers(1, 50))
+@given(event_streams(), st.integers(1, 50))
 def test_socket_sends_the_events_of_the_stream_for_any_chunk_boundaries(run: list[Event], size: int) -> None:
     body = b": keep-alive\n\n" + b"".join(map(services.stream_encoder(CHAT), run))
     frames = socket.SocketMessageEncoder()
     output = [
-        msgspec.json.decode(text) for at in range(0, len(body), size) for text in frames.feed(body[at : at + size])
+        msgspec.json.decode(text)
+        for start in range(0, len(body), size)
+        for text in frames.feed(body[start : start + size])
     ]
 
     last = ("complete", "error")
@@ -768,7 +778,7 @@ def test_socket_sends_the_events_of_the_stream_for_any_chunk_boundaries(run: lis
         else {"event": "complete", "data": data}
         if name in last
         else {"event": "event", "type": name, "data": data}
-        for name, data in read(body.removeprefix(b": keep-alive\n\n"))
+        for name, data in decode_events(body.removeprefix(b": keep-alive\n\n"))
     ]
     assert frames.has_ended
 

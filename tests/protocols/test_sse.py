@@ -11,7 +11,7 @@ from palaver.protocols import sse
 from palaver.protocols.sse import EventStreamDecoder, LineDecoder
 
 
-def read(stream: bytes, *cuts: int) -> list[bytes]:
+def decode(stream: bytes, *cuts: int) -> list[bytes]:
     """All events of a stream that arrives in pieces."""
     reader = EventStreamDecoder()
     edges = [0, *sorted(cut % (len(stream) + 1) for cut in cuts), len(stream)]
@@ -42,7 +42,7 @@ def test_event_is_encoded_as_a_data_line_and_an_empty_line() -> None:
 )
 @given(cuts=st.lists(st.integers(0, 60), max_size=8))
 def test_events_do_not_depend_on_chunk_boundaries(stream: bytes, events: list[bytes], cuts: list[int]) -> None:
-    assert read(stream, *cuts) == events
+    assert decode(stream, *cuts) == events
 
 
 def test_event_is_returned_as_soon_as_it_is_complete() -> None:
@@ -81,6 +81,6 @@ def test_lines_do_not_depend_on_chunk_boundaries(lines: list[bytes], ends: bytes
     stream = b"".join(line + ends for line in lines) + b"rest"
     reader = LineDecoder()
 
-    read = [line for at in range(0, len(stream), size) for line in reader.feed(stream[at : at + size])]
+    read = [line for start in range(0, len(stream), size) for line in reader.feed(stream[start : start + size])]
 
     assert (read, reader.end(), reader.end()) == (lines, [b"rest"], [])

@@ -15,7 +15,7 @@ from tests.core.strategies import jsons, maybe, texts
 from tests.protocols.fixed_run import find, request
 
 objects: st.SearchStrategy[Any] = st.dictionaries(texts, jsons, max_size=3)
-readings = st.builds(
+responses_requests = st.builds(
     ResponsesRequest,
     profile=st.sampled_from(get_args(Profile)),
     stream=st.booleans(),
@@ -33,7 +33,7 @@ readings = st.builds(
     unresolved=st.lists(objects, max_size=2).map(tuple),
 )
 calls = st.builds(ToolCall, call_id=texts, name=texts, arguments=texts)
-clients = st.builds(
+ui_requests = st.builds(
     UIRequest,
     version=st.sampled_from([5, 6, 7]),
     message=maybe(texts),
@@ -43,7 +43,7 @@ clients = st.builds(
 )
 
 
-@given(readings | clients)
+@given(responses_requests | ui_requests)
 def test_request_options_round_trip_through_json(note: ResponsesRequest | UIRequest) -> None:
     assert msgspec.json.decode(msgspec.json.encode(note), type=type(note)) == note
 

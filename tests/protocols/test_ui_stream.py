@@ -16,14 +16,14 @@ from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols.fixed_run import IDS, MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, request, valid_events
 
 PARENT = f"00-{TRACE}-{SPAN}-00"
-ASKED = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "What time is it?"}]}
+UI_QUESTION = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "What time is it?"}]}
 QUESTION = msgspec.structs.replace(Message.user("What time is it?"), id="u1")
 SCHEMA = {"type": "object", "properties": {"subject": {"type": "string"}, "messages": {}, "id": {}}}
 TUTOR = Description(name="tutor", flags={"is_chat": True}, schemas=Schemas(inputs=SCHEMA))
 FORM = Description(name="headline", flags={"is_chat": False}, schemas=Schemas(inputs=SCHEMA))
 
 
-def decoded(body: Any, workflow: Description = TUTOR, **headers: Any) -> tuple[Call, UIRequest]:
+def decode(body: Any, workflow: Description = TUTOR, **headers: Any) -> tuple[Call, UIRequest]:
     return ui_stream.decode(request(body, **headers), lambda _: workflow)
 
 
@@ -33,14 +33,14 @@ def decoded(body: Any, workflow: Description = TUTOR, **headers: Any) -> tuple[C
 def test_documented_request_is_parsed_completely() -> None:
     body = {
         "id": "chat-1",
-        "messages": [ASKED],
+        "messages": [UI_QUESTION],
         "trigger": "submit-message",
         "messageId": None,
         "inputs": {"subject": "maths"},
         "parameters": {"temperature": 0},
     }
 
-    call, client = decoded(body, traceparent=PARENT, authorization="Bearer hunter2", cookie="hunter2")
+    call, client = decode(body, traceparent=PARENT, authorization="Bearer hunter2", cookie="hunter2")
 
     assert call == Call(
         workflow="tutor",
@@ -55,32 +55,32 @@ def test_documented_request_is_parsed_completely() -> None:
 
 
 def test_only_messages_is_required() -> None:
-    assert decoded({"messages": []}) == (Call(workflow="tutor"), UIRequest())
+    assert decode({"messages": []}) == (Call(workflow="tutor"), UIRequest())
 
 
 def test_null_fields_count_as_absent() -> None:
     body = dict.fromkeys(("id", "trigger", "inputs", "parameters", "tools"), None)
 
-    assert decoded({"messages": [], **body}) == (Call(workflow="tutor"), UIRequest())
+    assert decode({"messages": [], **body}) == (Call(workflow="tutor"), UIRequest())
 
 
 def test_both_triggers_use_the_messages_as_sent() -> None:
     for trigger in ("submit-message", "regenerate-message"):
-        assert decoded({"messages": [ASKED], "trigger": trigger})[0].messages == (QUESTION,)
+        assert decode({"messages": [UI_QUESTION], "trigger": trigger})[0].messages == (QUESTION,)
 
 
 def test_declared_input_is_accepted_at_the_top_level() -> None:
     body = {"messages": [], "id": "chat-1", "subject": "maths", "stray": 1}
 
-    assert decoded(body)[0].inputs == {"subject": "maths"}
-    assert decoded({**body, "inputs": {"subject": "physics", "more": 2}})[0].inputs == {"subject": "physics", "more": 2}
+    assert decode(body)[0].inputs == {"subject": "maths"}
+    assert decode({**body, "inputs": {"subject": "physics", "more": 2}})[0].inputs == {"subject": "physics", "more": 2}
 
 
 def test_non_chat_workflow_gets_messages_only_as_a_declared_input() -> None:
-    call, _ = decoded({"messages": [ASKED], "inputs": {"text": "Hi"}}, FORM)
+    call, _ = decode({"messages": [UI_QUESTION], "inputs": {"text": "Hi"}}, FORM)
 
-    assert call == Call(workflow="headline", inputs={"messages": [ASKED], "text": "Hi"})
-    assert decoded({}, FORM)[0] == Call(workflow="headline")
+    assert call == Call(workflow="headline", inputs={"messages": [UI_QUESTION], "text": "Hi"})
+    assert decode({}, FORM)[0] == Call(workflow="headline")
 
 
 def test_path_selects_the_workflow() -> None:
@@ -110,7 +110,7 @@ def test_path_selects_the_workflow() -> None:
     ],
 )
 def test_client_tools_are_given_as_names_or_objects(tools: Any, names: set[str], objects: Any) -> None:
-    call, client = decoded({"messages": [], "tools": tools})
+    call, client = decode({"messages": [], "tools": tools})
 
     assert call.client_tools == client.tools == names
     assert call.options == ({"tools": objects} if objects else {})
@@ -121,7 +121,7 @@ def test_client_continues_the_message_whose_approval_it_answers() -> None:
     approved = tool | {"state": "approval-responded", "approval": {"id": "c1", "approved": True}}
     last = {"id": "m7", "role": "assistant", "parts": [{"type": "step-start"}, approved]}
 
-    call, client = decoded({"messages": [ASKED, last]}, x_palaver_ui_version="7")
+    call, client = decode({"messages": [UI_QUESTION, last]}, x_palaver_ui_version="7")
 
     created = ToolCall(call_id="c1", name="delete", arguments='{"x":1}')
     decision = Data(name="approval-response", value={"id": "c1", "approve": True, "reason": None})
@@ -141,7 +141,7 @@ def test_every_part_type_of_a_ui_message_is_accepted() -> None:
         {"type": "custom", "kind": "a.b"},
     ]
 
-    call, _ = decoded({"messages": [{"role": "assistant", "parts": parts}]})
+    call, _ = decode({"messages": [{"role": "assistant", "parts": parts}]})
 
     output = [part for message in call.messages for part in message.parts]
     assert File(media_type="image/png", url="https://e.org/a.png") in output
@@ -150,16 +150,16 @@ def test_every_part_type_of_a_ui_message_is_accepted() -> None:
 
 # Rejected requests
 
-ROLE = "Message 0 needs a role: system, user, assistant."
-PART = "Part 0 of message 0 is no object with a type."
+ROLE_ERROR = "Message 0 needs a role: system, user, assistant."
+PART_ERROR = "Part 0 of message 0 is no object with a type."
 
 
-def message(**fields: Any) -> dict[str, Any]:
+def message_body(**fields: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", **fields}]}
 
 
-def part(**fields: Any) -> dict[str, Any]:
-    return message(parts=[fields])
+def part_body(**fields: Any) -> dict[str, Any]:
+    return message_body(parts=[fields])
 
 
 @pytest.mark.parametrize(
@@ -170,20 +170,20 @@ def part(**fields: Any) -> dict[str, Any]:
         ({}, "invalid_type", "messages must be a list of UI messages, not null."),
         ({"messages": "Hi"}, "invalid_type", "messages must be a list of UI messages, not a string."),
         ({"messages": ["Hi"]}, "invalid_messages", "Message 0 is a string, not a UI message."),
-        ({"messages": [{"parts": []}]}, "invalid_messages", ROLE),
-        ({"messages": [{"role": "tool", "parts": []}]}, "invalid_messages", ROLE),
-        ({"messages": [ASKED, {"role": 1}]}, "invalid_messages", ROLE.replace("0", "1")),
-        (message(content="Hi"), "invalid_messages", "Message 0 has no list of parts."),
-        (message(parts={}), "invalid_messages", "Message 0 has no list of parts."),
-        (message(parts=["Hi"]), "invalid_messages", PART),
-        (part(text="Hi"), "invalid_messages", PART),
-        (part(type="text"), "invalid_messages", "Part 0 of message 0 needs a string text."),
-        (part(type="reasoning", text=1), "invalid_messages", "Part 0 of message 0 needs a string text."),
-        (part(type="file", url="https:"), "invalid_messages", "Part 0 of message 0 needs a string mediaType."),
-        (part(type="file", mediaType="a/b"), "invalid_messages", "Part 0 of message 0 needs a string url."),
-        (part(type="tool-now"), "invalid_messages", "Part 0 of message 0 needs a string toolCallId."),
+        ({"messages": [{"parts": []}]}, "invalid_messages", ROLE_ERROR),
+        ({"messages": [{"role": "tool", "parts": []}]}, "invalid_messages", ROLE_ERROR),
+        ({"messages": [UI_QUESTION, {"role": 1}]}, "invalid_messages", ROLE_ERROR.replace("0", "1")),
+        (message_body(content="Hi"), "invalid_messages", "Message 0 has no list of parts."),
+        (message_body(parts={}), "invalid_messages", "Message 0 has no list of parts."),
+        (message_body(parts=["Hi"]), "invalid_messages", PART_ERROR),
+        (part_body(text="Hi"), "invalid_messages", PART_ERROR),
+        (part_body(type="text"), "invalid_messages", "Part 0 of message 0 needs a string text."),
+        (part_body(type="reasoning", text=1), "invalid_messages", "Part 0 of message 0 needs a string text."),
+        (part_body(type="file", url="https:"), "invalid_messages", "Part 0 of message 0 needs a string mediaType."),
+        (part_body(type="file", mediaType="a/b"), "invalid_messages", "Part 0 of message 0 needs a string url."),
+        (part_body(type="tool-now"), "invalid_messages", "Part 0 of message 0 needs a string toolCallId."),
         (
-            part(type="dynamic-tool", toolCallId="c1"),
+            part_body(type="dynamic-tool", toolCallId="c1"),
             "invalid_messages",
             "Part 0 of message 0 needs a string toolName.",
         ),
@@ -211,19 +211,19 @@ def part(**fields: Any) -> dict[str, Any]:
 )
 def test_invalid_body_is_rejected_with_code_and_message(body: Any, code: str, words: str) -> None:
     with pytest.raises(PalaverError) as refused:
-        decoded(body)
+        decode(body)
 
     assert (refused.value.code, refused.value.message) == (code, words)
 
 
 def test_invalid_messages_are_rejected_for_a_non_chat_workflow() -> None:
     with pytest.raises(PalaverError, match="messages must be a list of UI messages, not a string"):
-        decoded({"messages": "Hi"}, FORM)
+        decode({"messages": "Hi"}, FORM)
 
 
 def test_an_unknown_version_is_refused() -> None:
     with pytest.raises(PalaverError, match="x-palaver-ui-version must be 5, 6 or 7"):
-        decoded({"messages": []}, x_palaver_ui_version="4")
+        decode({"messages": []}, x_palaver_ui_version="4")
 
 
 # Responses

@@ -269,34 +269,43 @@ def test_approval_request_for_an_answered_call_is_sent_as_data() -> None:
 # Calls of the history
 
 
-def continued(*given: Any, client: UIRequest) -> list[UIPart]:
+def continued_run_parts(*values: Any, client: UIRequest) -> list[UIPart]:
     grammar = Grammar(RUN, history=[Message.assistant(HISTORY_CALL)])
     events: list[Event] = [*grammar.start(STARTED)]
-    for value in given:
+    for value in values:
         events += grammar.feed(value)
     return parts_of(*events, *grammar.end(RunFinished()), client=client)[2:-2]
 
 
-GONE = ToolResult(call_id="h1", output="gone")
-INPUT = {"type": "tool-input-available", "toolCallId": "h1", "toolName": "delete", "input": {"x": 1}, **SERVER_TOOL}
-OUTPUT = {"type": "tool-output-available", "toolCallId": "h1", "output": "gone", **SERVER_TOOL}
+HISTORY_RESULT = ToolResult(call_id="h1", output="gone")
+INPUT_PART = {
+    "type": "tool-input-available",
+    "toolCallId": "h1",
+    "toolName": "delete",
+    "input": {"x": 1},
+    **SERVER_TOOL,
+}
+OUTPUT_PART = {"type": "tool-output-available", "toolCallId": "h1", "output": "gone", **SERVER_TOOL}
 
 
 def test_history_call_unknown_to_the_client_is_sent_before_its_result() -> None:
-    parts = continued(GONE, Text(text="Done."), client=UIRequest(waiting={"h1": HISTORY_CALL}))
+    parts = continued_run_parts(HISTORY_RESULT, Text(text="Done."), client=UIRequest(waiting={"h1": HISTORY_CALL}))
 
-    assert parts == [INPUT, OUTPUT, STEP_END, STEP, *text(f"{MESSAGE}_2", "Done.")]
+    assert parts == [INPUT_PART, OUTPUT_PART, STEP_END, STEP, *text(f"{MESSAGE}_2", "Done.")]
 
 
 def test_result_of_an_unknown_call_is_sent_after_a_placeholder_call() -> None:
-    assert continued(GONE, client=UIRequest()) == [INPUT | {"toolName": "unknown", "input": {}}, OUTPUT]
+    assert continued_run_parts(HISTORY_RESULT, client=UIRequest()) == [
+        INPUT_PART | {"toolName": "unknown", "input": {}},
+        OUTPUT_PART,
+    ]
 
 
 def test_history_call_known_to_the_client_gets_only_its_result() -> None:
     client = UIRequest(shown={"h1": True}, waiting={"h1": HISTORY_CALL})
 
-    assert continued(GONE, Text(text="Done."), client=client) == [
-        OUTPUT,
+    assert continued_run_parts(HISTORY_RESULT, Text(text="Done."), client=client) == [
+        OUTPUT_PART,
         STEP_END,
         STEP,
         *text(f"{MESSAGE}_2", "Done."),
@@ -307,25 +316,25 @@ def test_result_of_a_typed_tool_call_is_not_marked_as_dynamic() -> None:
     client = UIRequest(shown={"h1": False}, waiting={"h1": HISTORY_CALL})
 
     expected = {"type": "tool-output-available", "toolCallId": "h1", "output": "gone", "providerExecuted": True}
-    assert continued(GONE, client=client) == [expected]
+    assert continued_run_parts(HISTORY_RESULT, client=client) == [expected]
 
 
-@pytest.mark.parametrize(("shown", "before"), [({}, [INPUT]), ({"h1": True}, [])])
+@pytest.mark.parametrize(("shown", "before"), [({}, [INPUT_PART]), ({"h1": True}, [])])
 def test_approval_can_be_requested_for_a_call_of_the_history(shown: Any, before: Any) -> None:
     approval_request = Data(name="approval-request", value={"id": "a1", "call_id": "h1"})
 
-    parts = continued(approval_request, client=UIRequest(shown=shown, waiting={"h1": HISTORY_CALL}))
+    parts = continued_run_parts(approval_request, client=UIRequest(shown=shown, waiting={"h1": HISTORY_CALL}))
 
     assert parts == [*before, {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "h1"}]
 
 
-@pytest.mark.parametrize(("shown", "before"), [({}, [INPUT]), ({"h1": True}, [])])
+@pytest.mark.parametrize(("shown", "before"), [({}, [INPUT_PART]), ({"h1": True}, [])])
 def test_new_call_with_the_id_of_an_answered_call_gets_a_new_id(shown: Any, before: Any) -> None:
     repeated = ToolCall(call_id="h1", name="get_time", arguments='{"tz":"UTC"}')
 
-    parts = continued(GONE, repeated, client=UIRequest(shown=shown, waiting={"h1": HISTORY_CALL}))
+    parts = continued_run_parts(HISTORY_RESULT, repeated, client=UIRequest(shown=shown, waiting={"h1": HISTORY_CALL}))
 
-    assert parts == [*before, OUTPUT, STEP_END, STEP, *call("h1.2")]
+    assert parts == [*before, OUTPUT_PART, STEP_END, STEP, *call("h1.2")]
 
 
 def test_result_and_approval_of_a_renamed_call_use_its_new_id() -> None:
@@ -347,13 +356,13 @@ def test_pending_call_is_sent_again_under_its_id() -> None:
 # The end
 
 
-def end_of(end: Any, *given: Any) -> list[UIPart]:
-    return parts_of(*valid_events(*given, end=end))[2:]
+def end_parts(end: Any, *values: Any) -> list[UIPart]:
+    return parts_of(*valid_events(*values, end=end))[2:]
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "tool-calls", "content-filter", "error"])
 def test_finish_part_has_the_finish_reason_of_the_run(finish: Any) -> None:
-    assert end_of(RunFinished(finish=finish)) == [STEP_END, {"type": "finish", "finishReason": finish}]
+    assert end_parts(RunFinished(finish=finish)) == [STEP_END, {"type": "finish", "finishReason": finish}]
 
 
 @pytest.mark.parametrize(
@@ -365,11 +374,11 @@ def test_finish_part_has_the_finish_reason_of_the_run(finish: Any) -> None:
     ],
 )
 def test_cancelled_or_interrupted_run_ends_with_an_abort(end: Any, reason: str) -> None:
-    assert end_of(end, "Hel") == [*text(f"{MESSAGE}_1", "Hel"), {"type": "abort", "reason": reason}]
+    assert end_parts(end, "Hel") == [*text(f"{MESSAGE}_1", "Hel"), {"type": "abort", "reason": reason}]
 
 
 def test_failed_run_ends_with_an_error_part() -> None:
-    assert end_of(RunFailed(code="x", message="The model is down."), "Hel") == [
+    assert end_parts(RunFailed(code="x", message="The model is down."), "Hel") == [
         *text(f"{MESSAGE}_1", "Hel"),
         {"type": "error", "errorText": "The model is down."},
         STEP_END,
@@ -390,7 +399,7 @@ def test_usage_is_summed_in_the_metadata_of_the_finish_part() -> None:
 
 
 def test_usage_of_the_terminal_event_replaces_the_sum() -> None:
-    parts = end_of(RunFinished(usage=Usage(input_tokens=9, output_tokens=1)), Usage(input_tokens=1, output_tokens=2))
+    parts = end_parts(RunFinished(usage=Usage(input_tokens=9, output_tokens=1)), Usage(input_tokens=1, output_tokens=2))
 
     assert parts[-1]["messageMetadata"] == {"usage": {"inputTokens": 9, "outputTokens": 1, "totalTokens": 10}}
 
@@ -408,7 +417,7 @@ OUTPUT_TEXT, OUTPUT_DATA = f"{MESSAGE}_output", "dat_01k00000000000000000000000_
     ],
 )
 def test_value_of_a_non_chat_workflow_is_sent_as_text_and_data(value: Any, words: Any, data: Any) -> None:
-    assert end_of(RunFinished(value=value)) == [
+    assert end_parts(RunFinished(value=value)) == [
         *(part for word in words for part in text(OUTPUT_TEXT, word)),
         *({"type": "data-output", "id": OUTPUT_DATA, "data": one} for one in data),
         STEP_END,
@@ -417,8 +426,8 @@ def test_value_of_a_non_chat_workflow_is_sent_as_text_and_data(value: Any, words
 
 
 def test_streamed_value_is_not_repeated() -> None:
-    assert end_of(RunFinished(value="Hello"), "Hel", "lo") == [*text(f"{MESSAGE}_1", "Hel", "lo"), STEP_END, STOP]
-    assert end_of(RunFinished(value={"a": 1}), PartAdded(item="i1", part=Data(name="output", value={"a": 1}))) == [
+    assert end_parts(RunFinished(value="Hello"), "Hel", "lo") == [*text(f"{MESSAGE}_1", "Hel", "lo"), STEP_END, STOP]
+    assert end_parts(RunFinished(value={"a": 1}), PartAdded(item="i1", part=Data(name="output", value={"a": 1}))) == [
         {"type": "data-output", "id": "i1", "data": {"a": 1}},
         *text(OUTPUT_TEXT, '{"a":1}'),
         STEP_END,
@@ -427,7 +436,7 @@ def test_streamed_value_is_not_repeated() -> None:
 
 
 def test_value_after_a_tool_result_starts_a_new_step() -> None:
-    assert end_of(RunFinished(value="4"), CALL, RESULT) == [
+    assert end_parts(RunFinished(value="4"), CALL, RESULT) == [
         *call(),
         result(),
         STEP_END,

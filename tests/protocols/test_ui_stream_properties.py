@@ -21,31 +21,35 @@ from palaver.protocols.ui_stream.adapter import UIStreamEncoder
 from palaver.protocols.ui_stream.request import UIRequest
 from tests.core.strategies import RUN, hostile, sloppy, terminals
 
-OLD = {"h1": ToolCall(call_id="h1", name="now"), "h2": ToolCall(call_id="h2", name="now", arguments="{")}
-HISTORY = [Message.assistant(*OLD.values())]
+HISTORY_CALLS = {"h1": ToolCall(call_id="h1", name="now"), "h2": ToolCall(call_id="h2", name="now", arguments="{")}
+HISTORY = [Message.assistant(*HISTORY_CALLS.values())]
 
 clients = st.builds(
     UIRequest,
     version=st.sampled_from([5, 6, 7]),
     message=st.none() | st.just("m7"),
     shown=st.sampled_from([{}, {"h1": True}, {"h1": False, "h2": True}, {"c1": True, "c2": False}]),
-    waiting=st.just(OLD),
+    waiting=st.just(HISTORY_CALLS),
     tools=st.sampled_from([frozenset[str](), frozenset({"now"})]),
 )
-asked = st.builds(
+approval_requests = st.builds(
     lambda call_id: Data(name="approval-request", value={"id": f"ask {call_id}", "call_id": call_id}),
     st.sampled_from(["c1", "c2", "h1", "nobody", None]),
 )
-AGAIN = Data(name="approval-request", value={"id": "ask", "call_id": "h1"})
-answers = st.sampled_from([ToolResult(call_id="h1", output=1), ToolResult(call_id="h2", output="no", is_error=True)])
-at_once = [ToolCall(call_id=f"p{number}", name="now") for number in range(3)]
-answered = st.permutations([*(ToolResult(call_id=call.call_id) for call in at_once), "Wait.", Text(text="Done.")])
-parallel = answered.map(lambda given: [*at_once, *given])
+REPEATED_APPROVAL = Data(name="approval-request", value={"id": "ask", "call_id": "h1"})
+history_results = st.sampled_from(
+    [ToolResult(call_id="h1", output=1), ToolResult(call_id="h2", output="no", is_error=True)]
+)
+parallel_calls = [ToolCall(call_id=f"p{number}", name="now") for number in range(3)]
+shuffled_results = st.permutations(
+    [*(ToolResult(call_id=call.call_id) for call in parallel_calls), "Wait.", Text(text="Done.")]
+)
+parallel_runs = shuffled_results.map(lambda given: [*parallel_calls, *given])
 """Parallel calls, with text between their results."""
-mixed = st.lists(sloppy | st.lists(asked | answers, min_size=1, max_size=1), max_size=4).map(
+mixed_runs = st.lists(sloppy | st.lists(approval_requests | history_results, min_size=1, max_size=1), max_size=4).map(
     lambda chunks: [*chain(*chunks)]
 )
-producers: st.SearchStrategy[list[Any]] = st.one_of(sloppy, hostile, mixed, parallel)
+producers: st.SearchStrategy[list[Any]] = st.one_of(sloppy, hostile, mixed_runs, parallel_runs)
 
 
 def events_of(values: Sequence[Any], end: TerminalEvent | None = None) -> list[Event]:
@@ -60,7 +64,7 @@ def events_of(values: Sequence[Any], end: TerminalEvent | None = None) -> list[E
     return [*events, *grammar.end(end or grammar.ending or RunFinished())]
 
 
-def streamed(events: Sequence[Event], client: UIRequest) -> list[UiPart]:
+def encode_parts(events: Sequence[Event], client: UIRequest) -> list[UiPart]:
     """Encode the events and decode the frames to parts."""
     reader, writer = EventStreamDecoder(max_bytes=2**30), UIStreamEncoder(client)
     *frames, finished = [data for event in events for data in reader.feed(writer.encode(event))]
@@ -161,15 +165,15 @@ class StrictClient:
                 self.calls[call_id]["result"] = part["errorText"] if failed else part["output"], failed
 
 
-def said_by(events: Sequence[Event], kind: type[Text | Reasoning | Refusal]) -> list[str]:
+def folded_characters(events: Sequence[Event], kind: type[Text | Reasoning | Refusal]) -> list[str]:
     """Return the sorted characters of the fold's parts of that kind: a client orders interleaved parts differently."""
     parts: list[Part] = [part for message in fold(events).messages for part in message.parts]
     return sorted(char for part in parts if isinstance(part, kind) for char in part.text)
 
 
 @given(producers, clients)
-@example([ToolResult(call_id="h2", output=1), ToolCall(call_id="h2", name="now")], UIRequest(waiting=OLD))
-@example([AGAIN, ToolCall(call_id="h1", name="now")], UIRequest(waiting=OLD))
+@example([ToolResult(call_id="h2", output=1), ToolCall(call_id="h2", name="now")], UIRequest(waiting=HISTORY_CALLS))
+@example([REPEATED_APPROVAL, ToolCall(call_id="h1", name="now")], UIRequest(waiting=HISTORY_CALLS))
 @example([ToolCall(call_id="c1", name="now"), ToolResult(call_id="c1", output=1)], UIRequest(shown={"c1": True}))
 def test_stream_parts_are_in_order_and_match_the_fold_of_the_events(values: Sequence[Any], client: UIRequest) -> None:
     _check(events_of(values), client)
@@ -184,7 +188,7 @@ def test_stream_parts_match_the_fold_for_any_terminal_event(
 
 def _check(events: Sequence[Event], client: UIRequest) -> None:
     reader = StrictClient(client)
-    parts = streamed(events, client)
+    parts = encode_parts(events, client)
     for part in parts:
         reader.take(part)
 
@@ -195,7 +199,9 @@ def _check(events: Sequence[Event], client: UIRequest) -> None:
     streamed_chars = [(kind, char) for kind, pieces in reader.texts for char in "".join(pieces)]
     for kind, part_type in (("text", Text), ("reasoning", Reasoning), ("refusal", Refusal)):
         if not (kind == "text" and value_text_ids):
-            assert sorted(char for texts, char in streamed_chars if texts == kind) == said_by(events, part_type)
+            assert sorted(char for texts, char in streamed_chars if texts == kind) == folded_characters(
+                events, part_type
+            )
     # Calls and their results.
     messages = fold(events).messages
     calls = {call.call_id: call for message in messages for call in message.tool_calls}
@@ -208,19 +214,19 @@ def _check(events: Sequence[Event], client: UIRequest) -> None:
     }
     assert reader.pieces == {output[call_id]: call.arguments for call_id, call in calls.items()}
     answers = {
-        call_id if _of_history(call_id, events) else output[call_id]: (_words(one), one.is_error)
+        call_id if _answers_history_call(call_id, events) else output[call_id]: (_output_text(one), one.is_error)
         for call_id, one in results.items()
     }
     assert {name: call["result"] for name, call in reader.calls.items() if "result" in call} == answers
 
 
-def _of_history(call_id: str, events: Sequence[Event]) -> bool:
+def _answers_history_call(call_id: str, events: Sequence[Event]) -> bool:
     """Return whether the run answers a call of the history before it makes one with that id."""
     kinds = [type(event) for event in events if getattr(event, "call_id", None) == call_id]
     return kinds[0] is ToolReturned
 
 
-def _words(result: ToolResult) -> Any:
+def _output_text(result: ToolResult) -> Any:
     if not result.is_error or isinstance(result.output, str):
         return result.output
     return msgspec.json.encode(result.output).decode()
@@ -233,7 +239,7 @@ def test_encoded_message_equals_the_message_joined_from_the_stream_parts(
     events = events_of(values, end)
     new_client = msgspec.structs.replace(client, message=None, shown={})
 
-    assert adapter.encode_ui_message(events, client) == adapter.join_ui_parts(streamed(events, new_client))
+    assert adapter.encode_ui_message(events, client) == adapter.join_ui_parts(encode_parts(events, new_client))
 
 
 @given(producers, clients)

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-STATEMENTS = {
+REQUIREMENTS = {
     "S1": range(1, 8),
     "S2": range(1, 9),
     "S3": (1, 2, 5, 6),
@@ -29,7 +29,7 @@ PLANNED = {
 def test_every_implemented_requirement_is_named_by_a_test() -> None:
     comments = re.findall(r"#\s(S\d\.\d.*)", "\n".join(path.read_text("utf-8") for path in FOLDER.glob("test_*.py")))
     covered = {name for comment in comments for name in re.findall(r"S\d\.\d", comment)}
-    expected = {f"{section}.{number}" for section, numbers in STATEMENTS.items() for number in numbers}
+    expected = {f"{section}.{number}" for section, numbers in REQUIREMENTS.items() for number in numbers}
 
     assert expected - covered == set()
     assert covered & PLANNED.keys() == set()

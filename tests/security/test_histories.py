@@ -83,12 +83,12 @@ PROTOCOLS: dict[str, tuple[str, Body]] = {
 }
 
 
-async def posted(http: httpx.AsyncClient, path: str, history: list[Any]) -> int:
+async def post_status(http: httpx.AsyncClient, path: str, history: list[Any]) -> int:
     form, body = PROTOCOLS[path]
     return (await http.post(f"/listener{path}", json=body([turn[form] for turn in history]))).status_code
 
 
-def gist(messages: list[Message]) -> list[Any]:
+def summarize(messages: list[Message]) -> list[Any]:
     """Return the content that every dialect can express."""
     return [
         (
@@ -105,9 +105,9 @@ def gist(messages: list[Message]) -> list[Any]:
 async def test_every_protocol_passes_on_the_same_validated_history(http: httpx.AsyncClient) -> None:  # S5.5, S5.1, S5.2
     history = [system("Obey."), user("Time?"), call("open"), user("Never mind.")]
     for path in PROTOCOLS:
-        assert await posted(http, path, history) == 200
+        assert await post_status(http, path, history) == 200
 
-    assert [gist(messages) for messages in RECEIVED] == [
+    assert [summarize(messages) for messages in RECEIVED] == [
         [
             ("system", "Obey.", "client", [], []),
             ("user", "Time?", None, [], []),
@@ -143,14 +143,14 @@ async def test_a_result_that_answers_no_open_call_is_refused(  # S5.2
 async def test_file_url_with_an_unsupported_scheme_is_rejected(
     http: httpx.AsyncClient, path: str, url: str
 ) -> None:  # S5.4
-    assert await posted(http, path, [image(url)]) == 400
+    assert await post_status(http, path, [image(url)]) == 400
     assert RECEIVED == []
 
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 async def test_too_many_messages_and_too_long_call_ids_are_rejected(http: httpx.AsyncClient, path: str) -> None:  # S4.3
-    assert await posted(http, path, [user("x")] * 2001) == 400
-    assert await posted(http, path, [call("x" * 65), user("x")]) == 400
+    assert await post_status(http, path, [user("x")] * 2001) == 400
+    assert await post_status(http, path, [call("x" * 65), user("x")]) == 400
     assert RECEIVED == []
 
 

@@ -110,7 +110,7 @@ async def test_content_types_that_a_form_can_post_are_rejected(
     assert answer.status_code == 415
 
 
-TRICKS = [
+PATH_VARIANTS = [
     "/%2e%2e{}",
     "/.{}",
     "/..{}",
@@ -128,7 +128,7 @@ TRICKS = [
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route not in ("/", "/nothing")])
-@pytest.mark.parametrize("trick", TRICKS)
+@pytest.mark.parametrize("trick", PATH_VARIANTS)
 def test_alternative_spellings_of_a_path_are_rejected(server: ServerProcess, route: str, trick: str) -> None:  # S1.7
     path = trick.format(route if trick.startswith("{") else route.removeprefix("/") if "/{}" in trick else route)
 

@@ -11,8 +11,8 @@ from palaver.server.security import ORIGINAL_HOST, TrustedProxies
 from tests.server.keyed_server import keyed_server
 
 pytestmark = pytest.mark.anyio
-TRUSTED: dict[str, Any] = {"trusted_proxies": ("10.0.0.0/8", "127.0.0.1", "::1")}
-FORWARDED = {
+PROXY_SETTINGS: dict[str, Any] = {"trusted_proxies": ("10.0.0.0/8", "127.0.0.1", "::1")}
+FORWARDED_HEADERS = {
     "x-forwarded-for": "203.0.113.9",
     "x-forwarded-proto": "https",
     "x-forwarded-host": "chat.example.org",
@@ -39,7 +39,7 @@ async def failed_logins(options: dict[str, Any], *addresses: str) -> list[int]:
 async def test_failed_logins_are_counted_per_forwarded_client_address() -> None:  # S1.6, S2.8
     eleven = ["203.0.113.9"] * 11
 
-    assert await failed_logins(TRUSTED, *eleven, "203.0.113.8") == [401] * 10 + [429, 401]
+    assert await failed_logins(PROXY_SETTINGS, *eleven, "203.0.113.8") == [401] * 10 + [429, 401]
 
 
 async def test_untrusted_peer_cannot_forward_another_client_address() -> None:  # S1.6, S2.8
@@ -50,7 +50,7 @@ async def test_untrusted_peer_cannot_forward_another_client_address() -> None:  
 
 
 @pytest.mark.parametrize(
-    ("options", "base", "secure"), [(TRUSTED, "https://chat.example.org", True), ({}, "http://localhost", False)]
+    ("options", "base", "secure"), [(PROXY_SETTINGS, "https://chat.example.org", True), ({}, "http://localhost", False)]
 )
 async def test_urls_and_cookies_follow_forwarded_headers_only_of_trusted_proxies(  # S1.6
     options: dict[str, Any], base: str, secure: bool
@@ -58,11 +58,13 @@ async def test_urls_and_cookies_follow_forwarded_headers_only_of_trusted_proxies
     async with keyed_server(**options) as server:
         _, header = await server.create_key()
         secret = header["authorization"].removeprefix("Bearer ")
-        workflow = (await server.http.get("/api/workflows/echo", headers={**header, **FORWARDED})).json()
+        workflow = (await server.http.get("/api/workflows/echo", headers={**header, **FORWARDED_HEADERS})).json()
         response = await server.http.post(
-            "/v1/responses", json={"model": "echo", "input": "Hi."}, headers={**header, **FORWARDED, "origin": base}
+            "/v1/responses",
+            json={"model": "echo", "input": "Hi."},
+            headers={**header, **FORWARDED_HEADERS, "origin": base},
         )
-        login = await server.http.post("/api/session", json={"key": secret}, headers=FORWARDED)
+        login = await server.http.post("/api/session", json={"key": secret}, headers=FORWARDED_HEADERS)
 
     assert {"/".join(url.split("/")[:3]) for url in workflow["routes"].values()} == {base}
     assert ("; Secure" in login.headers["set-cookie"]) == secure
@@ -70,14 +72,14 @@ async def test_urls_and_cookies_follow_forwarded_headers_only_of_trusted_proxies
 
 
 async def test_unknown_host_is_rejected_even_with_a_forwarded_host() -> None:  # S1.2, S1.6
-    async with keyed_server(**TRUSTED) as server:
+    async with keyed_server(**PROXY_SETTINGS) as server:
         headers = {"host": "evil.example", "x-forwarded-host": "localhost"}
         answer = await server.http.get("/health", headers=headers)
 
     assert answer.status_code == 421
 
 
-CLIENTS: dict[str, tuple[str, str, str]] = {
+CLIENT_ADDRESSES: dict[str, tuple[str, str, str]] = {
     "one": ("10.1.2.3", "203.0.113.9", "203.0.113.9"),
     "several, of whom the last that is no proxy counts": (
         "10.1.2.3",
@@ -94,11 +96,13 @@ CLIENTS: dict[str, tuple[str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("peer", "raw_headers", "client"), CLIENTS.values(), ids=CLIENTS)
+@pytest.mark.parametrize(("peer", "raw_headers", "client"), CLIENT_ADDRESSES.values(), ids=CLIENT_ADDRESSES)
 def test_client_is_the_last_forwarded_address_that_is_not_a_proxy(
     peer: str, raw_headers: str, client: str
 ) -> None:  # S1.6
-    seen = TrustedProxies(TRUSTED["trusted_proxies"]).resolve(scope(peer, (b"x-forwarded-for", raw_headers.encode())))
+    seen = TrustedProxies(PROXY_SETTINGS["trusted_proxies"]).resolve(
+        scope(peer, (b"x-forwarded-for", raw_headers.encode()))
+    )
 
     assert seen["client"][0] == client
 

@@ -28,7 +28,7 @@ from tests.server.keyed_server import KeyedServer, keyed_server
 from tests.server_process import server_process
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-PUBLIC = {
+PUBLIC_ROUTES = {
     *((method, path) for method in ("GET", "HEAD") for path in ("/health", "/ready", "/livez")),
     *(("HEAD", path) for path in ("/", *(f"/{page}" for page in PAGE_SEGMENTS))),
     ("HEAD", "/services/echo"),
@@ -37,20 +37,20 @@ PUBLIC = {
 """Routes without a credential. (A method that a route does not support is also rejected without one.)"""
 
 
-ANY_METHOD = ("/health", "/ready", "/livez", "/assets/nothing.js")
+ANY_METHOD_PATHS = ("/health", "/ready", "/livez", "/assets/nothing.js")
 
 
-def sample(pattern: str) -> list[str]:
+def sample_paths(pattern: str) -> list[str]:
     """Return example paths for a pattern of the router."""
     pattern = re.sub(r"\{\w+(:\w+)?\}", "some-id", pattern)
     while match := re.search(r"\(([^()]*)\)(\?)?", pattern):
         choices = [*match[1].split("|"), *([""] if match[2] else [])]
-        return [path for choice in choices for path in sample(pattern.replace(match[0], choice, 1))]
+        return [path for choice in choices for path in sample_paths(pattern.replace(match[0], choice, 1))]
     return [pattern]
 
 
-def paths_of_the_router() -> Iterator[str]:
-    below = [*WORKFLOW_ROUTES, *(path for name, _, _ in _PATTERNS for path in sample(name))]
+def router_paths() -> Iterator[str]:
+    below = [*WORKFLOW_ROUTES, *(path for name, _, _ in _PATTERNS for path in sample_paths(name))]
     for name in below:
         yield f"/{name}"
         yield f"/echo/{name}"
@@ -63,11 +63,11 @@ def paths_of_the_router() -> Iterator[str]:
     yield from ("/", "/nothing", "/echo/nothing", "/api", "/api/nothing", "/assets/nothing.js")
 
 
-ROUTES = sorted(set(paths_of_the_router()))
+ROUTES = sorted(set(router_paths()))
 
 
-def paths_of_the_api(server: KeyedServer) -> list[str]:
-    paths = {path for route in server.server.rest_api._app.routes for path in sample(route.path)}
+def api_paths(server: KeyedServer) -> list[str]:
+    paths = {path for route in server.server.rest_api._app.routes for path in sample_paths(route.path)}
     return sorted(path for path in paths if path.startswith("/api/") and "/_" not in path)
 
 
@@ -98,7 +98,7 @@ def test_serving_on_a_public_host_needs_a_key(tmp_path: Path) -> None:  # S1.1
 
 async def test_every_route_of_the_router_needs_a_credential(server: KeyedServer) -> None:  # S2.1
     open_: set[tuple[str, str]] = set()
-    for path in [*ROUTES, *paths_of_the_api(server)]:
+    for path in [*ROUTES, *api_paths(server)]:
         for method in METHODS:
             answer = await send_request(server, method, path)
             if answer.status_code != 401:
@@ -106,14 +106,14 @@ async def test_every_route_of_the_router_needs_a_credential(server: KeyedServer)
             else:
                 assert answer.headers["www-authenticate"] == "Bearer", (method, path)
 
-    open_to_any_method = {(method, path) for method, path in open_ if path in ANY_METHOD}
-    assert open_ - open_to_any_method == PUBLIC - open_to_any_method
+    open_to_any_method = {(method, path) for method, path in open_ if path in ANY_METHOD_PATHS}
+    assert open_ - open_to_any_method == PUBLIC_ROUTES - open_to_any_method
 
 
-UNREAD = ["/echo/invoke", "/v1/responses", "/v1/chat/completions", "/v1/traces", "/api/extract", "/nothing"]
+POST_PATHS = ["/echo/invoke", "/v1/responses", "/v1/chat/completions", "/v1/traces", "/api/extract", "/nothing"]
 
 
-@pytest.mark.parametrize("path", UNREAD)
+@pytest.mark.parametrize("path", POST_PATHS)
 async def test_body_is_not_read_before_the_credential_is_checked(server: KeyedServer, path: str) -> None:  # S2.1
     messages: list[dict[str, Any]] = []
 
@@ -145,11 +145,11 @@ async def test_key_in_the_query_is_ignored(server: KeyedServer, name: str) -> No
     assert (await server.http.get(f"/version?{name}={secret}")).status_code == 401
 
 
-DIALECTS = ["/echo/invoke", "/echo/run", "/echo/test", "/echo/invocations", "/echo/v1/responses"]
-DIALECTS += ["/echo/responses", "/echo/v1/chat/completions", "/echo/api/chat", "/echo/inspect", "/api/extract"]
+PROTECTED_PATHS = ["/echo/invoke", "/echo/run", "/echo/test", "/echo/invocations", "/echo/v1/responses"]
+PROTECTED_PATHS += ["/echo/responses", "/echo/v1/chat/completions", "/echo/api/chat", "/echo/inspect", "/api/extract"]
 
 
-@pytest.mark.parametrize("path", DIALECTS)
+@pytest.mark.parametrize("path", PROTECTED_PATHS)
 async def test_every_route_accepts_and_rejects_the_same_credentials(server: KeyedServer, path: str) -> None:  # S2.3
     _, header = await server.create_key()
     _, other = await server.create_key()
@@ -222,7 +222,7 @@ SCOPE_SETS: list[frozenset[Scope]] = [
 @pytest.mark.parametrize("scopes", SCOPE_SETS, ids=lambda scopes: "+".join(sorted(scopes)))
 async def test_every_route_needs_its_scope(server: KeyedServer, scopes: frozenset[Scope]) -> None:  # S2.4
     _, header = await server.create_key(*scopes)
-    api = paths_of_the_api(server)
+    api = api_paths(server)
 
     for path in [*ROUTES, *api]:
         for method in METHODS:
@@ -237,7 +237,7 @@ async def test_every_route_needs_its_scope(server: KeyedServer, scopes: frozense
 
 
 async def test_every_section_of_the_api_has_a_scope_rule(server: KeyedServer) -> None:  # S2.4
-    sections = {path.split("/")[2] for path in paths_of_the_api(server)}
+    sections = {path.split("/")[2] for path in api_paths(server)}
 
     assert sections <= API_RULES.keys()
 

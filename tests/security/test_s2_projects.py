@@ -50,7 +50,7 @@ QUERIES = {
     "/api/testsets/{testset:str}/revisions/{revision:str}/export": "?format=jsonl",
     "/api/evaluations/{evaluation:str}/export": "?format=jsonl",
 }
-NOT_OBJECTS = ("/api/workflows/", "/api/connections/", "/api/projects/", "/api/evaluators/")
+SERVER_WIDE_PREFIXES = ("/api/workflows/", "/api/connections/", "/api/projects/", "/api/evaluators/")
 """Workflows, evaluators and connections belong to the server; only administrators see projects (S2.4)."""
 
 
@@ -62,10 +62,12 @@ class ComparableResponse(NamedTuple):
     headers: frozenset[tuple[str, str]]
 
 
-def comparable(answer: httpx.Response) -> ComparableResponse:
-    passing = ("x-request-id", "date", "server-timing")
+def comparable_response(answer: httpx.Response) -> ComparableResponse:
+    varying_headers = ("x-request-id", "date", "server-timing")
     return ComparableResponse(
-        answer.status_code, answer.content, frozenset((k, v) for k, v in answer.headers.items() if k not in passing)
+        answer.status_code,
+        answer.content,
+        frozenset((k, v) for k, v in answer.headers.items() if k not in varying_headers),
     )
 
 
@@ -128,7 +130,7 @@ async def create_objects(server: KeyedServer) -> ProjectObjects:
     return ProjectObjects(ids, cursors, header)
 
 
-class Two(NamedTuple):
+class ServerPair(NamedTuple):
     """A server where another project has objects, and an empty one. A key of team-b calls both."""
 
     full: KeyedServer
@@ -141,7 +143,7 @@ class Two(NamedTuple):
 
     async def unchanged(self) -> bool:
         """Whether team-a still sees the same."""
-        now = await state(self)
+        now = await visible_objects(self)
         if not self.before:
             self.before.append(now)
         return now == self.before[0]
@@ -149,26 +151,30 @@ class Two(NamedTuple):
     async def same(self, method: str, path: str, body: Any = None, **headers: str) -> ComparableResponse:
         """Return the response, which must be the same from both."""
         request: dict[str, Any] = {} if body is None else {"json": body}
-        full = comparable(await self.full.http.request(method, path, headers=self.in_full | headers, **request))
-        empty = comparable(await self.empty.http.request(method, path, headers=self.in_empty | headers, **request))
+        full = comparable_response(
+            await self.full.http.request(method, path, headers=self.in_full | headers, **request)
+        )
+        empty = comparable_response(
+            await self.empty.http.request(method, path, headers=self.in_empty | headers, **request)
+        )
         assert full == empty, (method, path)
         assert b"secret" not in full.body
         return full
 
 
 @pytest.fixture(scope="module")
-async def two() -> AsyncIterator[Two]:
+async def servers() -> AsyncIterator[ServerPair]:
     async with keyed_server(rate_per_minute=0) as full, keyed_server(rate_per_minute=0) as empty:
         _, in_full = await full.create_key(project="team-b")
         _, in_empty = await empty.create_key(project="team-b")
-        create = Two(full, empty, await create_objects(full), in_full, in_empty, [])
-        await create.unchanged()
-        yield create
+        pair = ServerPair(full, empty, await create_objects(full), in_full, in_empty, [])
+        await pair.unchanged()
+        yield pair
 
 
-async def state(two: Two) -> list[bytes]:
+async def visible_objects(servers: ServerPair) -> list[bytes]:
     """Return all that team-a sees of its objects."""
-    ids, http = two.objects.ids, two.full.http
+    ids, http = servers.objects.ids, servers.full.http
     paths = [f"/api/runs/{ids['run']}?include=input,reply", f"/v1/responses/{ids['response']}"]
     paths += [f"/v1/conversations/{ids['conversation']}/items", f"/api/threads/{ids['thread']}/tree"]
     paths += [f"/api/threads/{ids['thread']}", f"/api/files/{ids['file_id']}", f"/api/variants/{ids['variant']}"]
@@ -176,56 +182,56 @@ async def state(two: Two) -> list[bytes]:
     paths += [f"/api/reviews/{ids['review']}", f"/api/online/{ids['rule']}"]
     paths += [f"/api/evaluations/{ids['evaluation']}", f"/api/testsets/{ids['testset']}/revisions"]
     paths += [f"/api/boards/{ids['board']}", f"/api/variants/{ids['variant']}/versions", "/api/feedback", "/api/keys"]
-    responses = [await http.get(path, headers=two.objects.header) for path in paths]
+    responses = [await http.get(path, headers=servers.objects.header) for path in paths]
     assert {answer.status_code for answer in responses} == {200}
     return [answer.content for answer in responses[:-1]]
 
 
-async def test_api_paths_to_another_projects_objects_are_not_found(two: Two) -> None:  # S2.5
+async def test_api_paths_to_another_projects_objects_are_not_found(servers: ServerPair) -> None:  # S2.5
     count = 0
-    for route in two.full.server.rest_api._app.routes:
-        if "{" not in route.path or route.path.startswith(NOT_OBJECTS) or "/_" in route.path:
+    for route in servers.full.server.rest_api._app.routes:
+        if "{" not in route.path or route.path.startswith(SERVER_WIDE_PREFIXES) or "/_" in route.path:
             continue
-        path = route.path.replace(":str", "").replace(":int", "").format_map(two.objects.ids)
+        path = route.path.replace(":str", "").replace(":int", "").format_map(servers.objects.ids)
         for method in sorted(route.methods - {"OPTIONS"}):
             body = BODIES.get((method, route.path), {} if method in ("POST", "PUT", "PATCH") else None)
-            answer = await two.same(method, path + QUERIES.get(route.path, ""), body)
+            answer = await servers.same(method, path + QUERIES.get(route.path, ""), body)
             assert answer.status == 404, (method, path, answer.body)
             count += 1
 
     assert count >= 26
-    assert await two.unchanged()
+    assert await servers.unchanged()
 
 
-async def test_protocol_paths_treat_another_projects_objects_as_unknown(two: Two) -> None:  # S2.5
+async def test_protocol_paths_treat_another_projects_objects_as_unknown(servers: ServerPair) -> None:  # S2.5
     count = 0
     for name, _, endpoint in routing._PATTERNS:
         if "{id}" not in name:
             continue
         kind = "thread" if "chat" in name else "conversation" if "conversations" in name else "response"
-        ids = {"id": two.objects.ids[kind], "item": two.objects.ids["item"]}
+        ids = {"id": servers.objects.ids[kind], "item": servers.objects.ids["item"]}
         for route_name in [name.removeprefix("(v1/)?"), name.replace("(v1/)?", "v1/")]:
             for path in (f"/{route_name}".format_map(ids), f"/scripted/{route_name}".format_map(ids)):
                 for method in endpoint.methods:
                     if "chat" in name and not path.startswith("/scripted"):
                         continue  # Without a default workflow there is no chat at the root.
                     body = BODIES.get((method, name), {} if method == "POST" else None)
-                    answer = await two.same(method, path, body)
+                    answer = await servers.same(method, path, body)
                     expected = {204} if name.endswith("/stream") else {200, 204} if name.endswith("/stop") else {404}
                     assert answer.status in expected, (method, path, answer)
                     count += 1
 
     assert count >= 50
-    assert await two.unchanged()
+    assert await servers.unchanged()
 
 
 @pytest.mark.parametrize("query", ["stream=true", "stream=true&starting_after=0", "stream=true&starting_after=99"])
-async def test_stream_of_another_project_cannot_be_resumed(two: Two, query: str) -> None:  # S2.5
-    ids = two.objects.ids
+async def test_stream_of_another_project_cannot_be_resumed(servers: ServerPair, query: str) -> None:  # S2.5
+    ids = servers.objects.ids
     for path in (f"/v1/responses/{ids['response']}?{query}", f"/scripted/responses/{ids['response']}?{query}"):
-        assert (await two.same("GET", path)).status == 404
-    assert (await two.same("GET", f"/api/runs/{ids['run']}/events?after=0")).status == 404
-    assert (await two.same("GET", f"/api/runs/{ids['run']}/events", **{"last-event-id": "0"})).status == 404
+        assert (await servers.same("GET", path)).status == 404
+    assert (await servers.same("GET", f"/api/runs/{ids['run']}/events?after=0")).status == 404
+    assert (await servers.same("GET", f"/api/runs/{ids['run']}/events", **{"last-event-id": "0"})).status == 404
 
 
 @pytest.mark.parametrize(
@@ -244,94 +250,98 @@ async def test_stream_of_another_project_cannot_be_resumed(two: Two, query: str)
     ],
 )
 async def test_request_body_cannot_continue_another_projects_conversation(
-    two: Two, route: str, body: Any
+    servers: ServerPair, route: str, body: Any
 ) -> None:  # S2.5
-    request = {"model": "scripted", "input": "x", **filled(body, two.objects.ids)}
+    request = {"model": "scripted", "input": "x", **fill_ids(body, servers.objects.ids)}
 
-    assert (await two.same("POST", route, request)).status == 404
-    assert await two.unchanged()
+    assert (await servers.same("POST", route, request)).status == 404
+    assert await servers.unchanged()
 
 
-def filled(value: Any, ids: dict[str, str]) -> Any:
+def fill_ids(value: Any, ids: dict[str, str]) -> Any:
     match value:
         case str():
             return value.format_map(ids)
         case dict():
-            return {key: filled(inner, ids) for key, inner in value.items()}
+            return {key: fill_ids(inner, ids) for key, inner in value.items()}
         case list():
-            return [filled(inner, ids) for inner in value]
+            return [fill_ids(inner, ids) for inner in value]
         case _:
             return value
 
 
 @pytest.mark.parametrize("name", CALL_BODIES)
-async def test_headers_cannot_refer_to_another_projects_objects(two: Two, name: str) -> None:  # S2.5
-    ids = two.objects.ids
+async def test_headers_cannot_refer_to_another_projects_objects(servers: ServerPair, name: str) -> None:  # S2.5
+    ids = servers.objects.ids
     in_thread = {"x-palaver-thread": ids["thread"], "x-palaver-answer": ids["message"]}
 
-    thread = await two.same("POST", f"/scripted/{name}", CALL_BODIES[name], **in_thread)
-    variant = await two.same("POST", f"/scripted/{name}", CALL_BODIES[name], **{"x-palaver-variant": ids["variant"]})
-    version = await two.same(
+    thread = await servers.same("POST", f"/scripted/{name}", CALL_BODIES[name], **in_thread)
+    variant = await servers.same(
+        "POST", f"/scripted/{name}", CALL_BODIES[name], **{"x-palaver-variant": ids["variant"]}
+    )
+    version = await servers.same(
         "POST", f"/scripted/{name}", CALL_BODIES[name], **{"x-palaver-variant": f"{ids['variant']}:1"}
     )
 
     assert thread.status == 404
     assert {variant.status, version.status} <= {400, 422}  # A variant is a parameter of the call.
-    assert await two.unchanged()
+    assert await servers.unchanged()
 
 
-async def test_service_headers_cannot_refer_to_another_projects_thread(two: Two) -> None:  # S2.5
-    ids = two.objects.ids
+async def test_service_headers_cannot_refer_to_another_projects_thread(servers: ServerPair) -> None:  # S2.5
+    ids = servers.objects.ids
     in_thread = {"x-palaver-thread": ids["thread"], "x-palaver-answer": ids["message"]}
     body = {"content": "x", "meta": {"session_id": ids["thread"]}}
 
-    assert (await two.same("POST", "/services/scripted", body, **in_thread)).status == 404
-    assert await two.unchanged()
+    assert (await servers.same("POST", "/services/scripted", body, **in_thread)).status == 404
+    assert await servers.unchanged()
 
 
 def test_call_bodies_cover_every_protocol_route() -> None:  # S2.5
     assert CALL_BODIES.keys() == {name for name, endpoint in WORKFLOW_ROUTES.items() if endpoint.kind == "call"}
 
 
-async def test_chat_in_another_projects_thread_is_not_found(two: Two) -> None:  # S2.5
-    body = CALL_BODIES["api/chat"] | {"id": two.objects.ids["thread"]}
+async def test_chat_in_another_projects_thread_is_not_found(servers: ServerPair) -> None:  # S2.5
+    body = CALL_BODIES["api/chat"] | {"id": servers.objects.ids["thread"]}
 
-    assert (await two.same("POST", "/scripted/api/chat", body)).status == 404
+    assert (await servers.same("POST", "/scripted/api/chat", body)).status == 404
 
 
 @pytest.mark.parametrize("path", ["/api/runs", "/api/threads", "/api/traces"])
-async def test_cursor_of_another_project_is_rejected_like_a_damaged_one(two: Two, path: str) -> None:  # S2.5
-    answer = await two.same("GET", f"{path}?limit=1&after={two.objects.cursors[path]}")
-    damaged = await two.full.http.get(f"{path}?limit=1&after=AAAA", headers=two.in_full)
+async def test_cursor_of_another_project_is_rejected_like_a_damaged_one(servers: ServerPair, path: str) -> None:  # S2.5
+    answer = await servers.same("GET", f"{path}?limit=1&after={servers.objects.cursors[path]}")
+    damaged = await servers.full.http.get(f"{path}?limit=1&after=AAAA", headers=servers.in_full)
 
-    assert answer == comparable(damaged)
+    assert answer == comparable_response(damaged)
     assert answer.status == 400
 
 
-FILTERS = ["/api/runs?thread={thread}", "/api/runs?board={board}", "/api/runs?key={key_id}", "/api/feedback"]
-FILTERS += ["/api/runs?variant={variant}", "/api/runs?search=secret", "/api/threads?search=secret", "/api/files"]
-FILTERS += ["/api/boards", "/api/threads/export?search=secret", "/api/threads/export", "/api/sessions"]
-FILTERS += ["/api/traces", "/api/traces?search=secret", "/api/traces/stats?group=session", "/api/traces/export"]
+LIST_PATHS = ["/api/runs?thread={thread}", "/api/runs?board={board}", "/api/runs?key={key_id}", "/api/feedback"]
+LIST_PATHS += ["/api/runs?variant={variant}", "/api/runs?search=secret", "/api/threads?search=secret", "/api/files"]
+LIST_PATHS += ["/api/boards", "/api/threads/export?search=secret", "/api/threads/export", "/api/sessions"]
+LIST_PATHS += ["/api/traces", "/api/traces?search=secret", "/api/traces/stats?group=session", "/api/traces/export"]
 
 
-@pytest.mark.parametrize("path", FILTERS)
-async def test_lists_and_filters_show_no_objects_of_another_project(two: Two, path: str) -> None:  # S2.5
-    answer = await two.same("GET", path.format_map(two.objects.ids))
+@pytest.mark.parametrize("path", LIST_PATHS)
+async def test_lists_and_filters_show_no_objects_of_another_project(servers: ServerPair, path: str) -> None:  # S2.5
+    answer = await servers.same("GET", path.format_map(servers.objects.ids))
 
     assert answer.status == 200
     assert answer.body in (b"", b'{"data":[],"next":null}', b'{"data":[]}')
 
 
-ATTACHED = {"role": "user", "content": [{"type": "file", "file": {"file_id": "{file_id}"}}]}
+MESSAGE_WITH_FILE = {"role": "user", "content": [{"type": "file", "file": {"file_id": "{file_id}"}}]}
 
 
-@pytest.mark.parametrize("more", [{"messages": [ATTACHED]}, {"cell": {"board": "{board}", "row": "r", "column": "c"}}])
-async def test_new_thread_cannot_use_another_projects_objects(two: Two, more: Any) -> None:  # S2.5
+@pytest.mark.parametrize(
+    "fields", [{"messages": [MESSAGE_WITH_FILE]}, {"cell": {"board": "{board}", "row": "r", "column": "c"}}]
+)
+async def test_new_thread_cannot_use_another_projects_objects(servers: ServerPair, fields: Any) -> None:  # S2.5
 
-    body = {"workflow": "scripted", **filled(more, two.objects.ids)}
+    body = {"workflow": "scripted", **fill_ids(fields, servers.objects.ids)}
 
-    assert (await two.same("POST", "/api/threads", body)).status == 404
-    assert await two.unchanged()
+    assert (await servers.same("POST", "/api/threads", body)).status == 404
+    assert await servers.unchanged()
 
 
 @pytest.mark.parametrize(
@@ -339,24 +349,26 @@ async def test_new_thread_cannot_use_another_projects_objects(two: Two, more: An
     [
         ("turns", {"parent": "{message}", "messages": [{"role": "user", "content": "x"}]}),
         ("turns", {"again": "{message}"}),
-        ("turns", {"messages": [ATTACHED]}),
+        ("turns", {"messages": [MESSAGE_WITH_FILE]}),
         ("turns", {"variant": "{variant}", "messages": [{"role": "user", "content": "x"}]}),
         ("messages", {"parent": "{message}", "messages": [{"role": "user", "content": "x"}]}),
         ("messages", {"replaces": "{message}", "messages": [{"role": "user", "content": "x"}]}),
-        ("messages", {"messages": [ATTACHED]}),
+        ("messages", {"messages": [MESSAGE_WITH_FILE]}),
         ("duplicate", {"upto": "{message}"}),
     ],
 )
-async def test_existing_thread_cannot_use_another_projects_objects(two: Two, route: str, body: Any) -> None:  # S2.5
+async def test_existing_thread_cannot_use_another_projects_objects(
+    servers: ServerPair, route: str, body: Any
+) -> None:  # S2.5
     responses: list[ComparableResponse] = []
-    for server, header in ((two.full, two.in_full), (two.empty, two.in_empty)):
+    for server, header in ((servers.full, servers.in_full), (servers.empty, servers.in_empty)):
         thread = (await server.http.post("/api/threads", json={"workflow": "scripted"}, headers=header)).json()["id"]
-        request = filled(body, two.objects.ids)
+        request = fill_ids(body, servers.objects.ids)
         responses.append(
-            comparable(await server.http.post(f"/api/threads/{thread}/{route}", json=request, headers=header))
+            comparable_response(await server.http.post(f"/api/threads/{thread}/{route}", json=request, headers=header))
         )
         (await server.http.delete(f"/api/threads/{thread}", headers=header)).raise_for_status()
 
     assert responses[0] == responses[1]
     assert responses[0].status == (422 if "variant" in body else 404)  # A variant is a parameter of the call.
-    assert await two.unchanged()
+    assert await servers.unchanged()

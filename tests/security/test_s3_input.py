@@ -23,7 +23,7 @@ from palaver.testing import client, echo, in_process_transport, scripted
 SOURCE = Path(__file__).parent.parent.parent / "src" / "palaver"
 MODULES = {str(path.relative_to(SOURCE)): ast.parse(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
 
-NEVER = {"eval", "exec", "compile", "__import__", "setattr", "delattr", "globals"}
+FORBIDDEN_BUILTINS = {"eval", "exec", "compile", "__import__", "setattr", "delattr", "globals"}
 """Built-in functions that turn text into code, or access any name."""
 NO_SHELL = {"system", "popen", "execv", "execve", "execvp", "spawnv", "spawnl", "getoutput", "create_subprocess_shell"}
 UNSAFE = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "yaml", "ctypes", "code", "runpy", "xml"}
@@ -34,8 +34,8 @@ STARTS_PROCESSES = {"server/supervisor.py", "traces/decode_worker.py"}
 IMPORTS_BY_NAME = {"__init__.py", "cli/main.py", "discovery/workflow_loader.py", "frameworks/langchain/__init__.py"}
 IMPORTS_BY_NAME |= {"frameworks/base.py", "evaluation/evaluators/__init__.py"}
 """Modules that import palaver's own modules from a table, or what the operator named."""
-SERVES_REQUESTS = ("server/", "protocols/", "storage/", "engine/", "core/")
-OF_FIXED_FIELDS = {
+REQUEST_PACKAGES = ("server/", "protocols/", "storage/", "engine/", "core/")
+GETATTR_MODULES = {
     "protocols/responses/response_object.py",
     "server/api/boards.py",
     "server/api/system.py",
@@ -57,7 +57,7 @@ OF_FIXED_FIELDS = {
 
 
 @cache
-def calls() -> list[tuple[str, ast.Call, str]]:
+def source_calls() -> list[tuple[str, ast.Call, str]]:
     """Return every call in the sources: its module, the node, and the last name of the callee."""
     matches: list[tuple[str, ast.Call, str]] = []
     for module, tree in MODULES.items():
@@ -70,7 +70,7 @@ def calls() -> list[tuple[str, ast.Call, str]]:
     return matches
 
 
-def imports() -> Iterator[tuple[str, str]]:
+def source_imports() -> Iterator[tuple[str, str]]:
     for module, tree in MODULES.items():
         for node in ast.walk(tree):
             match node:
@@ -83,13 +83,17 @@ def imports() -> Iterator[tuple[str, str]]:
 
 
 def test_source_calls_no_eval_or_similar_builtins() -> None:  # S3.1
-    matches = {(module, name) for module, call, name in calls() if isinstance(call.func, ast.Name) and name in NEVER}
+    matches = {
+        (module, name)
+        for module, call, name in source_calls()
+        if isinstance(call.func, ast.Name) and name in FORBIDDEN_BUILTINS
+    }
 
     assert matches == set()
 
 
 def test_source_imports_no_unsafe_deserializers_or_template_engines() -> None:  # S3.1, S3.6
-    unsafe = {(module, name) for module, name in imports() if name.partition(".")[0] in UNSAFE}
+    unsafe = {(module, name) for module, name in source_imports() if name.partition(".")[0] in UNSAFE}
 
     # Records of CSV files are parsed by the standard library (decision 0043).
     assert unsafe == {("testsets/files/csv_file.py", "csv")}
@@ -98,13 +102,13 @@ def test_source_imports_no_unsafe_deserializers_or_template_engines() -> None:  
 def test_no_command_goes_through_a_shell() -> None:  # S3.1
     shells = {
         (module, name)
-        for module, call, name in calls()
+        for module, call, name in source_calls()
         if isinstance(call.func, ast.Attribute)
         and name in NO_SHELL
         and ast.unparse(call.func.value) in ("os", "subprocess", "asyncio")
     }
-    started = {module for module, name in imports() if name == "subprocess"}
-    keywords = {keyword.arg for _, call, _ in calls() for keyword in call.keywords}
+    started = {module for module, name in source_imports() if name == "subprocess"}
+    keywords = {keyword.arg for _, call, _ in source_calls() for keyword in call.keywords}
 
     assert shells == set()
     assert started <= STARTS_PROCESSES
@@ -112,7 +116,9 @@ def test_no_command_goes_through_a_shell() -> None:  # S3.1
 
 
 def test_dynamic_imports_occur_only_in_known_modules() -> None:  # S3.1
-    matches = {module for module, _, name in calls() if name in ("import_module", "exec_module", "module_from_spec")}
+    matches = {
+        module for module, _, name in source_calls() if name in ("import_module", "exec_module", "module_from_spec")
+    }
 
     assert matches == IMPORTS_BY_NAME
 
@@ -120,18 +126,18 @@ def test_dynamic_imports_occur_only_in_known_modules() -> None:  # S3.1
 def test_dynamic_getattr_occurs_only_in_reviewed_modules() -> None:  # S3.1
     matches = {
         module
-        for module, call, name in calls()
-        if name == "getattr" and not isinstance(call.args[1], ast.Constant) and module.startswith(SERVES_REQUESTS)
+        for module, call, name in source_calls()
+        if name == "getattr" and not isinstance(call.args[1], ast.Constant) and module.startswith(REQUEST_PACKAGES)
     }
 
-    assert matches <= OF_FIXED_FIELDS
+    assert matches <= GETATTR_MODULES
 
 
 def test_format_is_called_only_on_known_constants() -> None:  # S3.1
     """`text.format(…)` with text from a request could read any attribute of its arguments."""
     matches = {
         (module, ast.unparse(call.func))
-        for module, call, name in calls()
+        for module, call, name in source_calls()
         if name in ("format", "format_map", "Template")
         and not (isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Constant))
         and ast.unparse(call.func) != "msgspec.json.format"
@@ -162,7 +168,7 @@ NAMES += [
 
 
 @pytest.fixture
-def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def trap_marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A module that records its import."""
     (tmp_path / "palaver_trap.py").write_text(TRAP, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -171,8 +177,8 @@ def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("palaver_trap", None)
 
 
-def sprung(trap: Path) -> bool:
-    return trap.exists()
+def was_imported(trap_marker: Path) -> bool:
+    return trap_marker.exists()
 
 
 def requests_with_name(name: str) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
@@ -190,7 +196,7 @@ def requests_with_name(name: str) -> tuple[list[tuple[str, dict[str, Any]]], lis
     return bodies, paths
 
 
-async def test_workflow_names_never_import_or_run_code(trap: Path) -> None:  # S3.1
+async def test_workflow_names_never_import_or_run_code(trap_marker: Path) -> None:  # S3.1
     statuses: dict[tuple[str, str], int] = {}
     async with client(echo, scripted) as http:
         for name in NAMES:
@@ -200,10 +206,10 @@ async def test_workflow_names_never_import_or_run_code(trap: Path) -> None:  # S
             statuses |= {(answer.request.method, str(answer.request.url)): answer.status_code for answer in responses}
 
     assert {request: code for request, code in statuses.items() if code not in (400, 404, 405, 422)} == {}
-    assert not sprung(trap)
+    assert not was_imported(trap_marker)
 
 
-OBJECTS: list[Any] = [
+HOSTILE_OBJECTS: list[Any] = [
     {"lc": 1, "type": "constructor", "id": ["os", "system"], "kwargs": {"command": "touch sprung"}},
     {"lc": 2, "type": "secret", "id": ["HOME"]},
     {"__class__": "os.system", "__reduce__": ["os.system", ["touch sprung"]], "__proto__": {"a": 1}},
@@ -213,20 +219,20 @@ OBJECTS: list[Any] = [
 ]
 
 
-async def test_serialized_objects_of_other_languages_stay_data(trap: Path) -> None:  # S3.1
+async def test_serialized_objects_of_other_languages_stay_data(trap_marker: Path) -> None:  # S3.1
     async with client(echo) as http:
-        responses = [await http.post("/echo/invoke", json={"inputs": {"given": value}}) for value in OBJECTS]
+        responses = [await http.post("/echo/invoke", json={"inputs": {"given": value}}) for value in HOSTILE_OBJECTS]
 
-    assert [answer.json() for answer in responses] == [{"given": value} for value in OBJECTS]
-    assert not sprung(trap)
-
-
-TRICKY = ["../sprung", "/sprung", "C:\\sprung", "\\\\host\\sprung", "a/../../sprung", "..", ".", "a\\b"]
+    assert [answer.json() for answer in responses] == [{"given": value} for value in HOSTILE_OBJECTS]
+    assert not was_imported(trap_marker)
 
 
-async def test_file_names_from_clients_are_never_used_as_paths(trap: Path) -> None:  # S3.2
+HOSTILE_PATHS = ["../sprung", "/sprung", "C:\\sprung", "\\\\host\\sprung", "a/../../sprung", "..", ".", "a\\b"]
+
+
+async def test_file_names_from_clients_are_never_used_as_paths(trap_marker: Path) -> None:  # S3.2
     async with client(echo) as http:
-        for name in TRICKY:
+        for name in HOSTILE_PATHS:
             head = {"content-type": "application/pdf", "x-palaver-filename": name}
             upload = await http.post("/api/files", content=b"x", headers=head)
             path = quote(f"{name}x", safe="")
@@ -234,14 +240,14 @@ async def test_file_names_from_clients_are_never_used_as_paths(trap: Path) -> No
             assert upload.status_code in (400, 422), name
             assert {answer.status_code for answer in downloads} <= {400, 404}, name
 
-    assert sorted(path.name for path in trap.parent.iterdir()) == ["palaver_trap.py"]
+    assert sorted(path.name for path in trap_marker.parent.iterdir()) == ["palaver_trap.py"]
 
 
 # Queries
 
 
-CONSTANT = {f"f'PRAGMA busy_timeout = {{{name} * 1000}}'" for name in ("BUSY_TIMEOUT_S", "_BUSY_TIMEOUT_S")}
-CONSTANT |= {"f'LISTEN {CHANNEL}'"}
+CONSTANT_STATEMENTS = {f"f'PRAGMA busy_timeout = {{{name} * 1000}}'" for name in ("BUSY_TIMEOUT_S", "_BUSY_TIMEOUT_S")}
+CONSTANT_STATEMENTS |= {"f'LISTEN {CHANNEL}'"}
 """Constant statements without parameters."""
 
 
@@ -258,10 +264,10 @@ def test_sql_uses_only_bound_parameters() -> None:  # S3.5
         "literal_column",
     )
     texts: set[str] = set()
-    for module, call, name in calls():
+    for module, call, name in source_calls():
         if module.startswith("storage/") and name in query_functions and call.args:
             first = call.args[0]
-            if isinstance(first, ast.JoinedStr) and ast.unparse(first) in CONSTANT:
+            if isinstance(first, ast.JoinedStr) and ast.unparse(first) in CONSTANT_STATEMENTS:
                 continue
             assert not isinstance(first, ast.JoinedStr | ast.BinOp), (module, ast.unparse(call))
             assert not (isinstance(first, ast.Call) and ast.unparse(first.func).endswith(".format")), module
@@ -270,10 +276,10 @@ def test_sql_uses_only_bound_parameters() -> None:  # S3.5
             if name == "text":
                 assert isinstance(first, ast.Constant), (module, ast.unparse(call))
 
-    # Both inserts have a parameter for each value: SQLAlchemy's into tables of ours, and ours (span_inserts.py).
+    # Both inserts have a parameter for each value: SQLAlchemy's inserts, and Palaver's own (span_inserts.py).
     allowed = {"'BEGIN IMMEDIATE'", "'BEGIN' if reads else 'BEGIN IMMEDIATE'"}
     assert texts == allowed | {"statement.text", "'INSERT INTO span_words (rowid, words) VALUES (?, ?)'"}
-    assert not {module for module, call, name in calls() if name == "literal_column"}
+    assert not {module for module, call, name in source_calls() if name == "literal_column"}
 
 
 TEXTS = ["100% sure", "100x sure", "snake_case", "snakeXcase", "it's", "its", 'a "quote"', "a quote", "back\\slash"]
@@ -341,13 +347,13 @@ async def test_search_matches_the_literal_text(http: httpx.AsyncClient) -> None:
 
 
 FILTERS = ["workflow", "variant", "protocol", "thread", "board", "key", "user"]
-TRICKS = ["' OR '1'='1", "%", "_", "x'; DROP TABLE runs; --", '"', "\\", "\x00", "é\u202e", "1 UNION SELECT 1"]
+HOSTILE_VALUES = ["' OR '1'='1", "%", "_", "x'; DROP TABLE runs; --", '"', "\\", "\x00", "é\u202e", "1 UNION SELECT 1"]
 
 
 async def test_filter_values_cannot_inject_sql(http: httpx.AsyncClient) -> None:  # S3.5
     (await http.post("/echo/invoke", json={"inputs": {}})).raise_for_status()
     for name in FILTERS:
-        for trick in TRICKS:
+        for trick in HOSTILE_VALUES:
             answer = await http.get("/api/runs", params={name: trick})
             assert answer.status_code in (200, 400, 422), (name, trick, answer.text)
             assert answer.json().get("data", []) == [], (name, trick)
@@ -361,13 +367,13 @@ def cursor(key: Any, check: bytes = b"\0" * 12) -> str:
 
 CURSORS = ["' OR 1=1 --", "%", "AAAA", "x" * 5_000, "é", "\x00", cursor(["run_x'; DROP TABLE runs; --"])]
 CURSORS += [cursor(["x", "y"]), cursor([1 << 70, "x"]), cursor({"a": 1}), cursor([None]), cursor(["\x00"])]
-LISTS = ["/api/runs", "/api/threads", "/api/feedback", "/api/files", "/api/boards", "/api/keys"]
-LISTS += ["/api/workflows/echo/variants"]
+LIST_PATHS = ["/api/runs", "/api/threads", "/api/feedback", "/api/files", "/api/boards", "/api/keys"]
+LIST_PATHS += ["/api/workflows/echo/variants"]
 
 
 async def test_forged_cursor_is_rejected() -> None:  # S3.5
     async with client(echo) as http:
-        responses = [await http.get(path, params={"after": cursor}) for path in LISTS for cursor in CURSORS]
+        responses = [await http.get(path, params={"after": cursor}) for path in LIST_PATHS for cursor in CURSORS]
 
     assert {(answer.status_code, answer.json()["error"]["path"]) for answer in responses} == {(400, "?after")}
 

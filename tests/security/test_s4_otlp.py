@@ -26,12 +26,12 @@ class HarmfulRequest(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
 
 
-def bad(**attributes: Any) -> bytes:
+def hostile_request(**attributes: Any) -> bytes:
     """A hostile span and a harmless one."""
     return request(span("bad", **attributes), span("good", 1))
 
 
-def nested(levels: int) -> bytes:
+def nested_lists(levels: int) -> bytes:
     """Nested lists, encoded by hand: libraries refuse to."""
     deep = field(1, b"x")
     for _ in range(levels):
@@ -41,35 +41,40 @@ def nested(levels: int) -> bytes:
     return field(1, field(2, spans))
 
 
-def zeros(gigabytes: int) -> bytes:
+def compressed_zeros(gigabytes: int) -> bytes:
     """Return that many gigabytes of zeros, compressed."""
     return gzip.compress(bytes(64 * MIB)) * (gigabytes * 16)
 
 
-def many_bad_spans() -> bytes:
-    spans = span("bad")
-    spans.attributes.extend(pairs({f"a.{number}": number for number in range(100_000)}))
-    return request(spans, span("good", 1))
+def span_with_many_attributes() -> bytes:
+    hostile_span = span("bad")
+    hostile_span.attributes.extend(pairs({f"a.{number}": number for number in range(100_000)}))
+    return request(hostile_span, span("good", 1))
 
 
-def circles() -> bytes:
+def cyclic_parents() -> bytes:
     """Two spans that are each other's parent, and one that is its own."""
     return request(span("a", parent="b"), span("b", 1, parent="a"), span("self", 2, parent="self"), span("good", 3))
 
 
 GZIP = {"content-encoding": "gzip"}
 HARMFUL_REQUESTS: dict[str, Callable[[], HarmfulRequest]] = {
-    "a hundred thousand attributes": lambda: HarmfulRequest(many_bad_spans(), 200),
-    "a name of a thousand names": lambda: HarmfulRequest(bad(**{"a__" * 1000 + "a": "x", "a__" * 120 + "a": "x"}), 200),
+    "a hundred thousand attributes": lambda: HarmfulRequest(span_with_many_attributes(), 200),
+    "a name of a thousand names": lambda: HarmfulRequest(
+        hostile_request(**{"a__" * 1000 + "a": "x", "a__" * 120 + "a": "x"}), 200
+    ),
     "names that mean something elsewhere": lambda: HarmfulRequest(
-        bad(**{"__proto__": '{"a": 1}', "constructor": "x", "__class__": "x", "gen_ai.prompt.999999999.role": "x"}), 200
+        hostile_request(
+            **{"__proto__": '{"a": 1}', "constructor": "x", "__class__": "x", "gen_ai.prompt.999999999.role": "x"}
+        ),
+        200,
     ),
-    "a value of ten megabytes": lambda: HarmfulRequest(bad(large="x" * 10 * MIB), 200),
+    "a value of ten megabytes": lambda: HarmfulRequest(hostile_request(large="x" * 10 * MIB), 200),
     "ten values of a megabyte each": lambda: HarmfulRequest(
-        bad(**{f"v{number}": "x" * MIB for number in range(10)}), 200
+        hostile_request(**{f"v{number}": "x" * MIB for number in range(10)}), 200
     ),
-    "values in values without end": lambda: HarmfulRequest(nested(90), 200),
-    "values in values beyond what protobuf takes": lambda: HarmfulRequest(nested(3_000), 200),
+    "values in values without end": lambda: HarmfulRequest(nested_lists(90), 200),
+    "values in values beyond what protobuf takes": lambda: HarmfulRequest(nested_lists(3_000), 200),
     "a number where a message should be": lambda: HarmfulRequest(
         field(1, b"\x08\x96\x01") + request(span("good", 1)), 200
     ),
@@ -77,11 +82,11 @@ HARMFUL_REQUESTS: dict[str, Callable[[], HarmfulRequest]] = {
     "a length beyond the end": lambda: HarmfulRequest(b"\x0a\xff\xff\xff\xff\x0f" + b"x" * 100, 400),
     "half a request": lambda: HarmfulRequest(request(span("good", 1))[:-20], 400),
     "no protobuf at all": lambda: HarmfulRequest(b"GET / HTTP/1.1\r\n\r\n" * 1000, 400),
-    "ten gigabytes of nothing, packed": lambda: HarmfulRequest(zeros(10), 413, GZIP),
+    "ten gigabytes of nothing, packed": lambda: HarmfulRequest(compressed_zeros(10), 413, GZIP),
     "what is no gzip": lambda: HarmfulRequest(b"\x1f\x8b" + b"x" * 1000, 400, GZIP),
     "half a gzip": lambda: HarmfulRequest(gzip.compress(os.urandom(MIB))[: MIB // 2], 400, GZIP),
     "more than is taken": lambda: HarmfulRequest(bytes(17 * MIB), 413),
-    "parents in a circle": lambda: HarmfulRequest(circles(), 200),
+    "parents in a circle": lambda: HarmfulRequest(cyclic_parents(), 200),
     "the same span a thousand times": lambda: HarmfulRequest(request(*[span("bad")] * 1000, span("good", 1)), 200),
     "ids that are none": lambda: HarmfulRequest(
         request(Span(name="bad"), Span(trace_id=b"x", span_id=b"y"), span("good", 1)), 200
@@ -102,13 +107,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield started
 
 
-def cpu(server: ServerProcess) -> float:
+def cpu_seconds_of(server: ServerProcess) -> float:
     """Return the CPU seconds of the server process."""
     fields = Path(f"/proc/{server.process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def peak(server: ServerProcess) -> int:
+def peak_memory_bytes(server: ServerProcess) -> int:
     """Return the peak memory in bytes."""
     lines = Path(f"/proc/{server.process.pid}/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
@@ -121,9 +126,9 @@ def test_hostile_request_is_answered_cheaply_and_other_spans_are_stored(
     case = HARMFUL_REQUESTS[name]()
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         http.post("/v1/traces", content=request(span("warm")), headers={"content-type": PROTOBUF}).raise_for_status()
-        before = cpu(server)
+        before = cpu_seconds_of(server)
         answer = http.post("/v1/traces", content=case.body, headers={"content-type": PROTOBUF, **case.headers})
-        cpu_seconds = cpu(server) - before
+        cpu_seconds = cpu_seconds_of(server) - before
         good = http.get(f"/api/spans/{trace_id('t')}/{span_id('good')}")
         response = http.get("/api/traces")
         tree = http.get(f"/api/traces/{trace_id('t')}/tree")
@@ -138,12 +143,12 @@ def test_hostile_request_is_answered_cheaply_and_other_spans_are_stored(
 
 def test_memory_stays_within_bounds(server: ServerProcess) -> None:  # S4.5
     """Runs last: bodies of 16 MiB."""
-    assert peak(server) < 700 * MIB
+    assert peak_memory_bytes(server) < 700 * MIB
 
 
 def test_spans_with_cyclic_parents_are_each_listed_once(server: ServerProcess) -> None:  # S4.5
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
-        http.post("/v1/traces", content=circles(), headers={"content-type": PROTOBUF}).raise_for_status()
+        http.post("/v1/traces", content=cyclic_parents(), headers={"content-type": PROTOBUF}).raise_for_status()
         rows: list[str] = []
         after: str | None = None
         while True:

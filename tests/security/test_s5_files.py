@@ -40,54 +40,54 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-def elsewhere() -> Iterator[FakeServer]:
-    with fake_server(full_response(b"secret", "text/plain")) as known:
-        yield known
+def remote_server() -> Iterator[FakeServer]:
+    with fake_server(full_response(b"secret", "text/plain")) as server:
+        yield server
 
 
-async def posted(http: httpx.AsyncClient, name: str, path: str, url: str) -> httpx.Response:
+async def post_image(http: httpx.AsyncClient, name: str, path: str, url: str) -> httpx.Response:
     form, body = PROTOCOLS[path]
     return await http.post(f"/{name}{path}", json=body([image(url)[form]]))
 
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 async def test_file_url_is_not_fetched_unless_a_workflow_requests_it(
-    http: httpx.AsyncClient, elsewhere: FakeServer, path: str
+    http: httpx.AsyncClient, remote_server: FakeServer, path: str
 ) -> None:  # S5.4
-    answer = await posted(http, "deaf", path, f"{elsewhere.url}/sky.png")
+    answer = await post_image(http, "deaf", path, f"{remote_server.url}/sky.png")
 
     assert answer.status_code == 200, answer.text
     runs = (await http.get("/api/runs")).json()["data"]
     for run in runs:
         await http.get(f"/api/runs/{run['id']}", params={"include": "input,reply"})
     assert len(runs) == 1
-    assert elsewhere.requests == []
+    assert remote_server.requests == []
 
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 @pytest.mark.parametrize("name", ["curious", "curious_in_a_thread"])
 async def test_fetch_of_a_private_url_by_a_workflow_is_rejected(
-    http: httpx.AsyncClient, elsewhere: FakeServer, name: str, path: str
+    http: httpx.AsyncClient, remote_server: FakeServer, name: str, path: str
 ) -> None:  # S5.4, S6.2
-    answer = await posted(http, name, path, f"{elsewhere.url}/sky.png")
+    answer = await post_image(http, name, path, f"{remote_server.url}/sky.png")
 
     assert "This URL may not be fetched from here." in answer.text
-    assert elsewhere.url not in answer.text
-    assert elsewhere.requests == []
+    assert remote_server.url not in answer.text
+    assert remote_server.requests == []
 
 
 async def test_allowed_private_url_is_fetched_without_the_callers_credentials(
-    elsewhere: FakeServer,
+    remote_server: FakeServer,
 ) -> None:  # S5.4, S6.4
     async with client(curious, allow_private_urls=True) as http:
         form, body = PROTOCOLS["/v1/responses"]
         headers = {"authorization": "Bearer abc", "cookie": "a=b", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
         answer = await http.post(
-            "/curious/v1/responses", json=body([image(f"{elsewhere.url}/sky.png")[form]]), headers=headers
+            "/curious/v1/responses", json=body([image(f"{remote_server.url}/sky.png")[form]]), headers=headers
         )
 
     assert answer.json()["output"][0]["content"][0]["text"] == "secret"
-    [request] = elsewhere.requests
+    [request] = remote_server.requests
     assert request.line == "GET /sky.png HTTP/1.1"
     assert {"authorization", "cookie", "traceparent", "baggage"}.isdisjoint(request.headers)
 
@@ -105,7 +105,7 @@ async def test_fetch_follows_no_redirect_and_rejects_a_too_large_file() -> None:
     for respond in (moved, endless):
         with fake_server(respond) as remote:
             async with client(curious, allow_private_urls=True) as http:
-                answer = await posted(http, "curious", "/v1/chat/completions", f"{remote.url}/a")
+                answer = await post_image(http, "curious", "/v1/chat/completions", f"{remote.url}/a")
                 results.append((answer.status_code, answer.json()["error"]["code"], answer.json()["error"]["message"]))
 
     assert results == [
@@ -125,12 +125,12 @@ async def test_fetch_follows_no_redirect_and_rejects_a_too_large_file() -> None:
     ],
 )
 async def test_url_that_only_resembles_a_file_path_is_rejected(http: httpx.AsyncClient, url: str) -> None:  # S5.4
-    answer = await posted(http, "deaf", "/api/chat", url)
+    answer = await post_image(http, "deaf", "/api/chat", url)
 
     assert answer.status_code == 400, answer.text
 
 
 async def test_file_path_on_another_host_is_an_ordinary_url(http: httpx.AsyncClient) -> None:  # S5.4
-    answer = await posted(http, "deaf", "/api/chat", "https://other.example/api/files/file_1")
+    answer = await post_image(http, "deaf", "/api/chat", "https://other.example/api/files/file_1")
 
     assert answer.status_code == 200, answer.text

@@ -11,13 +11,13 @@ from palaver.outbound import ssrf
 from palaver.storage import connections as kept
 from tests.frameworks.fake_servers import fake_server, full_response, response_head
 from tests.outbound.test_ssrf import PUBLIC_ADDRESS, REFUSAL_MESSAGE, RecordedStream, RedirectingBackend
-from tests.security.test_s6_outbound import INNER, UNLIKE
+from tests.security.test_s6_outbound import INVALID_URLS, PRIVATE_ADDRESSES
 from tests.server.keyed_server import keyed_server
 
 CHAT: dict[str, Any] = {"flags": {"is_chat": True}, "role": "assistant", "content": "Hi"}
 
 
-class World:
+class FakeNetwork:
     """Fake name resolution, with one host behind every address."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
@@ -41,40 +41,40 @@ def status_and_error(answer: httpx.Response) -> tuple[int, dict[str, Any]]:
     return answer.status_code, answer.json()["error"]
 
 
-REFUSAL = (422, {"code": "url_refused", "message": REFUSAL_MESSAGE})
+URL_REFUSED = (422, {"code": "url_refused", "message": REFUSAL_MESSAGE})
 
 
 async def test_ambiguous_url_is_rejected_before_any_lookup(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # S6.1
-    world = World(monkeypatch, 0)
+    fake_network = FakeNetwork(monkeypatch, 0)
     async with keyed_server() as server:
-        for url in UNLIKE:
+        for url in INVALID_URLS:
             assert (
                 status_and_error(await server.http.post("/api/connections", json={"url": url, "name": "far"}))
-                == REFUSAL
+                == URL_REFUSED
             ), url
 
-    assert (world.looked_up, world.network.asked) == ([], [])
+    assert (fake_network.looked_up, fake_network.network.asked) == ([], [])
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
 async def test_host_with_a_private_address_is_rejected_without_a_reason(
     monkeypatch: pytest.MonkeyPatch, dry_run: bool
 ) -> None:  # S6.2
-    world = World(monkeypatch, 0)
+    fake_network = FakeNetwork(monkeypatch, 0)
     async with keyed_server() as server:
-        for address in [*INNER, None]:
-            world.addresses = [] if address is None else [PUBLIC_ADDRESS, address]
+        for address in [*PRIVATE_ADDRESSES, None]:
+            fake_network.addresses = [] if address is None else [PUBLIC_ADDRESS, address]
             body = {"url": "http://a.example/far", "dry_run": dry_run}
-            assert status_and_error(await server.http.post("/api/connections", json=body)) == REFUSAL, address
+            assert status_and_error(await server.http.post("/api/connections", json=body)) == URL_REFUSED, address
         literal = [
             await server.http.post("/api/connections", json={"url": f"http://{one}/far", "dry_run": dry_run})
             for one in ("127.0.0.1", "localhost", "[::1]", "169.254.169.254", "10.1.2.3:8642")
         ]
         connections = await server.database.read(kept.list_connections, "default")
 
-    assert (world.network.asked, connections) == ([], [])
+    assert (fake_network.network.asked, connections) == ([], [])
     assert all(answer.status_code == 422 for answer in literal)
 
 
@@ -87,7 +87,7 @@ async def test_loopback_is_rejected_unless_the_operator_allows_it() -> None:  # 
             created = await server.http.post("/api/connections", json={"url": f"{remote.url}/far"})
             response = await server.http.post("/far/invoke", json={"messages": []})
 
-    assert (status_and_error(refused), count) == (REFUSAL, 0)
+    assert (status_and_error(refused), count) == (URL_REFUSED, 0)
     assert (created.status_code, response.json()) == (201, {"role": "assistant", "content": "Hi"})
 
 
@@ -96,21 +96,21 @@ async def test_every_call_resolves_again_and_rejects_a_name_rebound_to_loopback(
 ) -> None:  # S6.3
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with fake_server(full_response(CHAT)) as remote:
-        world = World(monkeypatch, httpx.URL(remote.url).port or 0)
+        fake_network = FakeNetwork(monkeypatch, httpx.URL(remote.url).port or 0)
         async with keyed_server() as server:
             created = await server.http.post("/api/connections", json={"url": "http://a.example/far"})
             before = await server.http.post("/far/invoke", json={"messages": []})
             count = len(remote.requests)
-            world.addresses = ["127.0.0.1"]
+            fake_network.addresses = ["127.0.0.1"]
             after = await server.http.post("/far/invoke", json={"messages": []})
             refreshed = await server.http.post("/api/workflows/far/refresh")
-            world.addresses = [PUBLIC_ADDRESS]
+            fake_network.addresses = [PUBLIC_ADDRESS]
             monkeypatch.setattr(RecordedStream, "peer", ("127.0.0.1", 80))  # Another host answers.
             peer = await server.http.post("/far/invoke", json={"messages": []})
 
     assert (created.status_code, before.json()["content"]) == (201, "Hi")
     assert {one.headers["host"] for one in remote.requests} == {"a.example"}
-    assert {address for address, _ in world.network.asked} == {PUBLIC_ADDRESS}
+    assert {address for address, _ in fake_network.network.asked} == {PUBLIC_ADDRESS}
     for answer in (after, peer):
         assert (answer.status_code, answer.json()["status"]["type"]) == (422, "url_refused")
         assert answer.json()["status"]["message"] == REFUSAL_MESSAGE

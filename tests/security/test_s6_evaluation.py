@@ -10,9 +10,9 @@ from palaver.core.messages import Message
 from palaver.testing import client
 from tests.evaluation.fake_services import KEY, Reply, completion, openai, service
 from tests.outbound.test_ssrf import PUBLIC_ADDRESS
-from tests.security.test_s6_connections import World
+from tests.security.test_s6_connections import FakeNetwork
 
-GOOD = {"passed": True, "score": 1, "reason": "Good."}
+VERDICT = {"passed": True, "score": 1, "reason": "Good."}
 CASE = {"output": "Paris.", "expected": "Paris"}
 
 
@@ -44,9 +44,9 @@ async def test_webhook_to_a_non_public_url_is_rejected_without_a_reason() -> Non
 
 async def test_webhook_connects_only_to_the_checked_address(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.3
     async with service(lambda _: Reply(True)) as fake, client(court) as http:
-        world = World(monkeypatch, int(fake.url.rpartition(":")[2]))
+        fake_network = FakeNetwork(monkeypatch, int(fake.url.rpartition(":")[2]))
         result = (await try_evaluator(http, "webhook", url="http://hooks.example/")).json()
-        world.addresses = [PUBLIC_ADDRESS, "10.0.0.1"]
+        fake_network.addresses = [PUBLIC_ADDRESS, "10.0.0.1"]
         refused = (await try_evaluator(http, "webhook", url="http://hooks.example/")).json()
 
     assert (result["status"], result["passed"]) == ("scored", True)
@@ -91,7 +91,7 @@ async def test_provider_key_is_sent_to_its_provider_and_never_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # S6.6, S8
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    async with service([completion(GOOD)]) as fake, client(court, providers=openai(fake.url)) as http:
+    async with service([completion(VERDICT)]) as fake, client(court, providers=openai(fake.url)) as http:
         scored = await try_evaluator(http, "llm_judge", judge="openai/m", prompt="{{text}}")
         settings = await http.get("/api/settings")
         evaluators = await http.get("/api/evaluators")

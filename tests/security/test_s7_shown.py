@@ -27,7 +27,7 @@ from palaver.testing import client
 from tests.server.keyed_server import KeyedServer, keyed_server
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\x7f\u202egnp\u2066x\u2069\u200f\u061c\u2028next\u0085end"
-STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that no output contains; multi-line output may contain tabs and line breaks."""
 MARKUP = "<script>alert(1)</script><img src=x onerror=alert(1)>'\"&[bold red]"
 
@@ -35,7 +35,7 @@ MARKUP = "<script>alert(1)</script><img src=x onerror=alert(1)>'\"&[bold red]"
 # Pages
 
 
-def policy(value: str) -> dict[str, str]:
+def parse_policy(value: str) -> dict[str, str]:
     rules = [rule.strip().partition(" ") for rule in value.split(";")]
     return {name: allowed for name, _, allowed in rules}
 
@@ -50,7 +50,7 @@ async def test_page_has_a_strict_policy_and_no_scripts_or_external_resources() -
     async with client(shown) as http:
         page = await http.get("/")
 
-    rules = policy(page.headers["content-security-policy"])
+    rules = parse_policy(page.headers["content-security-policy"])
     assert rules["default-src"] == "'none'"
     assert (rules["base-uri"], rules["frame-ancestors"]) == ("'none'", "'none'")
     assert "unsafe" not in page.headers["content-security-policy"]
@@ -103,7 +103,7 @@ async def test_reflected_input_is_never_served_as_a_page() -> None:  # S7.1, S7.
 def test_printable_line_has_no_control_characters(text: str) -> None:  # S7.5
     output = printable(text, 10_000)
 
-    assert not STEERS.search(output)
+    assert not CONTROL_CHARACTERS.search(output)
     assert not {"\n", "\r", "\t"} & set(output)
     output.encode()  # Lone surrogates are replaced.
 
@@ -112,7 +112,7 @@ def test_printable_line_has_no_control_characters(text: str) -> None:  # S7.5
 def test_printable_lines_have_no_control_characters_but_tabs_and_line_breaks(text: str) -> None:  # S7.5
     output = printable_lines(text)
 
-    assert not STEERS.search(output)
+    assert not CONTROL_CHARACTERS.search(output)
     assert (output.count("\n"), output.count("\t")) == (text.count("\n"), text.count("\t"))
 
 
@@ -120,11 +120,11 @@ def test_printable_lines_have_no_control_characters_but_tabs_and_line_breaks(tex
 def test_printable_json_has_no_control_characters_and_decodes_unchanged(text: str) -> None:  # S7.5
     output = printable_json(msgspec.json.encode({"a": text}).decode())
 
-    assert not STEERS.search(output)
+    assert not CONTROL_CHARACTERS.search(output)
     assert msgspec.json.decode(output) == {"a": text}
 
 
-async def stored(server: KeyedServer) -> None:
+async def create_hostile_objects(server: KeyedServer) -> None:
     """Create one of everything that has a name, with a hostile name."""
     key, secret = kept.new_api_key(project="default", name=HOSTILE, scopes=ALL_SCOPES, now=datetime.now(UTC))
     await server.database.write(kept.insert_key, key)
@@ -158,7 +158,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> str:
 
     async def fill() -> None:
         async with keyed_server(path) as server:
-            await stored(server)
+            await create_hostile_objects(server)
 
     asyncio.run(fill())
     return path
@@ -197,16 +197,16 @@ def test_list_commands_print_no_control_characters(database: str, line: str) -> 
 
     assert ran.exception is None, ran.exception
     assert ran.output.strip()
-    assert STEERS.findall(ran.output) == []
+    assert CONTROL_CHARACTERS.findall(ran.output) == []
 
 
 def test_thread_show_prints_no_control_characters(database: str) -> None:  # S7.5
     result = CliRunner().invoke(cli, ["thread", "list", "--json", "--db", database])
     thread = msgspec.json.decode(result.output)[0]["id"]
-    for more in ([], ["--json"]):
-        ran = CliRunner().invoke(cli, ["thread", "show", thread, "--db", database, *more])
+    for options in ([], ["--json"]):
+        ran = CliRunner().invoke(cli, ["thread", "show", thread, "--db", database, *options])
         assert ran.exception is None, ran.exception
-        assert STEERS.findall(ran.output) == []
+        assert CONTROL_CHARACTERS.findall(ran.output) == []
         assert "red" in ran.output
 
 
@@ -215,7 +215,7 @@ def test_inspect_and_doctor_print_no_control_characters(tmp_path: Path, line: st
     (tmp_path / "loud_app.py").write_text(APP, encoding="utf-8")
     ran = CliRunner().invoke(cli, line.format(app=tmp_path / "loud_app.py").split())
 
-    assert STEERS.findall(ran.output) == []
+    assert CONTROL_CHARACTERS.findall(ran.output) == []
 
 
 def test_chat_command_prints_no_control_characters(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:  # S7.5
@@ -224,7 +224,7 @@ def test_chat_command_prints_no_control_characters(tmp_path: Path, caplog: pytes
     ran = CliRunner().invoke(cli, ["chat", str(tmp_path / "loud_app.py")], input=f"{HOSTILE[:1]}hi\n/history\n")
 
     assert "red" in ran.output
-    assert STEERS.findall(ran.output) == []
+    assert CONTROL_CHARACTERS.findall(ran.output) == []
 
 
 def test_call_command_filters_control_characters_from_the_reply() -> None:  # S7.5
@@ -232,7 +232,7 @@ def test_call_command_filters_control_characters_from_the_reply() -> None:  # S7
     raw = f'{{"a":"{HOSTILE}é"}}\n'.encode()
     pieces = [filter_output(raw[index : index + 1]) for index in range(len(raw))]
 
-    assert STEERS.findall(b"".join(pieces).decode()) == []
+    assert CONTROL_CHARACTERS.findall(b"".join(pieces).decode()) == []
     assert b"".join(pieces).endswith('é"}\n'.encode())
 
 
@@ -240,7 +240,7 @@ def test_call_command_filters_control_characters_from_the_reply() -> None:  # S7
 
 
 @pytest.fixture
-def stream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bool], io.StringIO]]:
+def open_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bool], io.StringIO]]:
     """Return a stream with the log as `palaver serve` configures it."""
     root = logging.getLogger("palaver")
     before = root.handlers, root.level, root.propagate
@@ -260,7 +260,7 @@ def fail(text: str) -> None:
     raise RuntimeError(text)
 
 
-async def write(text: str) -> None:
+async def write_log(text: str) -> None:
     log = logging.getLogger("palaver.server")
     log.warning("%s said %s", text, text)
     try:
@@ -271,25 +271,25 @@ async def write(text: str) -> None:
     logging.getLogger("palaver").handlers[0].flush()
 
 
-async def test_json_log_record_is_one_line_for_any_text(stream: Callable[[bool], io.StringIO]) -> None:  # S7.5
-    output = stream(True)
+async def test_json_log_record_is_one_line_for_any_text(open_log: Callable[[bool], io.StringIO]) -> None:  # S7.5
+    output = open_log(True)
     forged = HOSTILE + '\n{"level": "info", "message": "forged"}\r\n\ud800'
 
-    await write(forged)
+    await write_log(forged)
 
     lines = output.getvalue().split("\n")
     records: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines if line]
     assert [record["level"] for record in records] == ["warning", "error", "info"]
     assert lines[-1] == ""
-    assert STEERS.findall(output.getvalue()) == []
+    assert CONTROL_CHARACTERS.findall(output.getvalue()) == []
     assert records[0]["message"].startswith(HOSTILE)
     assert "RuntimeError" in records[1]["traceback"]
 
 
-async def test_terminal_log_has_no_control_characters(stream: Callable[[bool], io.StringIO]) -> None:  # S7.5
-    output = stream(False)
+async def test_terminal_log_has_no_control_characters(open_log: Callable[[bool], io.StringIO]) -> None:  # S7.5
+    output = open_log(False)
 
-    await write(HOSTILE + "\r\nforged")
+    await write_log(HOSTILE + "\r\nforged")
 
-    assert STEERS.findall(output.getvalue()) == []
+    assert CONTROL_CHARACTERS.findall(output.getvalue()) == []
     assert [line for line in output.getvalue().splitlines() if line.startswith("forged")] == []

@@ -25,7 +25,7 @@ from tests.cli.test_commands import palaver
 from tests.security.marked_secrets import ODD, PASSWORD, PROVIDER, read_all_traces, secret_span_requests
 from tests.server_process import ServerProcess, server_process
 
-CALLERS = "MARKED-secret-of-a-caller"
+CALLER_SECRET = "MARKED-secret-of-a-caller"
 WRONG_KEY = "plv_00000000_MARKED" + "0" * 34
 
 APP = """
@@ -99,11 +99,11 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecretServer]
         patch.setenv("ACME_TOKEN", ODD)
         with server_process(folder, APP, db=str(folder / "palaver.db"), rate_per_minute="0") as server:
             responses: list[str] = []
-            cookie = every_way_in(server.url, key, responses)
+            cookie = send_secrets_everywhere(server.url, key, responses)
             yield SecretServer(server, folder, responses, key, cookie)
 
 
-def every_way_in(url: str, key: str, responses: list[str]) -> str:
+def send_secrets_everywhere(url: str, key: str, responses: list[str]) -> str:
     """Send each secret wherever possible and record every response. Returns the session cookie."""
     with httpx.Client(base_url=url, timeout=30, trust_env=False) as http:
         login = http.post("/api/session", json={"key": key})
@@ -132,7 +132,7 @@ def every_way_in(url: str, key: str, responses: list[str]) -> str:
         # Secrets of callers and of a workflow, which puts them into exceptions.
         for name in ("early", "late", "good", "plain"):
             for path, body in CALLS.items():
-                secret = {"secrets": {"key": CALLERS}, "credentials": CALLERS} if path == "invoke" else {}
+                secret = {"secrets": {"key": CALLER_SECRET}, "credentials": CALLER_SECRET} if path == "invoke" else {}
                 send("POST", f"/{name}/{path}", json={**body, **secret})
             send("POST", f"/{name}/v1/responses", json={"input": "Hi", "background": True})
             created = send("POST", "/api/threads", json={"workflow": name})
@@ -142,12 +142,14 @@ def every_way_in(url: str, key: str, responses: list[str]) -> str:
         # Keys in service payloads and in a socket's URL.
         for name in ("good", "leaky", "echo", "status", "nobody"):
             for route in ("", "/stream"):
-                for shown_key in (CALLERS, key, WRONG_KEY):
+                for shown_key in (CALLER_SECRET, key, WRONG_KEY):
                     payload = {"content": "Hi", "api_key": shown_key}
                     send("POST", f"/services/{name}{route}", json=payload)
                     send("POST", f"/services/{name}{route}", more={}, json=payload)
-                send("POST", f"/services/{name}{route}", json={"content": "Hi", "api_key": CALLERS, "how": "raise"})
-            for shown_key in (CALLERS, key, WRONG_KEY):
+                send(
+                    "POST", f"/services/{name}{route}", json={"content": "Hi", "api_key": CALLER_SECRET, "how": "raise"}
+                )
+            for shown_key in (CALLER_SECRET, key, WRONG_KEY):
                 socket_url = f"{url.replace('http', 'ws', 1)}/services/{name}?api_key={shown_key}"
                 with connect(socket_url, proxy=None, open_timeout=30) as line:
                     line.send('{"event": "start", "data": {"content": "Hi"}}')
@@ -171,7 +173,7 @@ def every_way_in(url: str, key: str, responses: list[str]) -> str:
         return cookie
 
 
-def where(secrets: list[str], text: str | bytes) -> set[str]:
+def leaked_secrets(secrets: list[str], text: str | bytes) -> set[str]:
     raw = text.encode() if isinstance(text, str) else text
     return {secret for secret in secrets if secret.encode() in raw}
 
@@ -179,7 +181,9 @@ def where(secrets: list[str], text: str | bytes) -> set[str]:
 def test_no_secret_is_in_a_response(scenario: SecretServer) -> None:  # S8.1
     assert len(scenario.responses) > 150
     assert [
-        where(scenario.secrets, responses) for responses in scenario.responses if where(scenario.secrets, responses)
+        leaked_secrets(scenario.secrets, responses)
+        for responses in scenario.responses
+        if leaked_secrets(scenario.secrets, responses)
     ] == []
 
 
@@ -187,7 +191,9 @@ def test_no_secret_is_in_the_database_or_files_next_to_it(scenario: SecretServer
     files = [path for path in scenario.folder.iterdir() if path.is_file() and path.name != "served_app.py"]
 
     assert {path.name for path in files} >= {"palaver.db", "palaver.db-wal"}
-    assert {path.name: where(scenario.secrets, path.read_bytes()) for path in files} == {p.name: set() for p in files}
+    assert {path.name: leaked_secrets(scenario.secrets, path.read_bytes()) for path in files} == {
+        p.name: set() for p in files
+    }
 
 
 def test_database_files_are_accessible_only_to_their_owner(scenario: SecretServer) -> None:  # S8.3
@@ -202,7 +208,7 @@ def test_no_secret_is_in_the_log(scenario: SecretServer) -> None:  # S8.1
 
     assert log.count('"traceback"') > 10
     assert "Incorrect API key provided: ***" in log
-    assert where(scenario.secrets, log) == set()
+    assert leaked_secrets(scenario.secrets, log) == set()
 
 
 def test_no_secret_is_in_a_backup(scenario: SecretServer) -> None:  # S8.1
@@ -213,15 +219,15 @@ def test_no_secret_is_in_a_backup(scenario: SecretServer) -> None:  # S8.1
     (scenario.folder / "backup.zip").unlink()
 
     assert files
-    assert [where(scenario.secrets, raw) for raw in files] == [set()] * len(files)
+    assert [leaked_secrets(scenario.secrets, raw) for raw in files] == [set()] * len(files)
 
 
 URLS = ["postgresql://ann:MARKEDpassword@127.0.0.1:1/x", "postgresql://127.0.0.1:1/x?user=a&password=MARKEDpassword"]
-LINES = [(line, URLS[0]) for line in ("doctor", "doctor --json", "key list", "serve app.py --port 0")]
-LINES += [(line, URLS[1]) for line in ("doctor", "migrate")]
+COMMANDS_WITH_URLS = [(line, URLS[0]) for line in ("doctor", "doctor --json", "key list", "serve app.py --port 0")]
+COMMANDS_WITH_URLS += [(line, URLS[1]) for line in ("doctor", "migrate")]
 
 
-@pytest.mark.parametrize(("line", "url"), LINES)
+@pytest.mark.parametrize(("line", "url"), COMMANDS_WITH_URLS)
 def test_database_password_is_never_printed(tmp_path: Path, line: str, url: str) -> None:  # S8.1, S8.3
     (tmp_path / "app.py").write_text("from palaver.testing import echo\n", encoding="utf-8")
     command = [sys.executable, "-m", "palaver.cli", *line.split()]
@@ -230,14 +236,14 @@ def test_database_password_is_never_printed(tmp_path: Path, line: str, url: str)
         command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60, check=False
     )
 
-    assert where([PASSWORD], ran.stdout + ran.stderr) == set()
+    assert leaked_secrets([PASSWORD], ran.stdout + ran.stderr) == set()
     if line.startswith("doctor"):
         assert "***" in ran.stdout
 
 
 # Detectors
 
-SHAPES = [
+REDACTIONS = [
     (f"key plv_ab12cd34_{'x' * 40} end", "key plv_ab12cd34_*** end"),
     ("Incorrect API key: sk-proj-abcdefgh12345678.", "Incorrect API key: ***."),
     ("Authorization: Bearer abc.def-123456", "Authorization: Bearer ***"),
@@ -249,7 +255,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), SHAPES)
+@pytest.mark.parametrize(("text", "expected"), REDACTIONS)
 def test_text_that_looks_like_a_secret_is_masked(text: str, expected: str) -> None:  # S8.1
     assert mask_secrets(text) == expected
 
@@ -281,7 +287,7 @@ def plain() -> str:
     raise ValueError("/srv/app/db.py: SELECT * FROM patients; password=hunter2")
 
 
-INSIDE = ("Traceback", "RuntimeError", "KeyError", "ValueError", "hunter2", "SELECT", "/srv/app", ".py", "File \\")
+INTERNALS = ("Traceback", "RuntimeError", "KeyError", "ValueError", "hunter2", "SELECT", "/srv/app", ".py", "File \\")
 
 
 @pytest.mark.parametrize("name", ["early", "late", "plain"])
@@ -294,7 +300,7 @@ async def test_workflow_exception_is_reported_without_its_message(name: str) -> 
                 answer = await http.post(f"/{name}/{path}", json=body, headers={"accept": accept})
                 (run,) = set(re.findall(r"The workflow failed \(run (run_\w+)\)\.", answer.text))
                 events = await http.get(f"/api/runs/{run}/events")
-                assert [word for word in INSIDE if word in answer.text + events.text] == [], path
+                assert [word for word in INTERNALS if word in answer.text + events.text] == [], path
 
 
 async def test_internal_server_error_reveals_no_details(
@@ -312,7 +318,7 @@ async def test_internal_server_error_reveals_no_details(
 
     assert answer.status_code == 500
     assert answer.json()["error"]["code"] == "internal"
-    assert [word for word in INSIDE if word in answer.text] == []
+    assert [word for word in INTERNALS if word in answer.text] == []
 
 
 async def test_debug_mode_shows_errors_and_is_allowed_only_on_loopback(tmp_path: Path) -> None:  # S8.2
@@ -334,7 +340,7 @@ async def test_debug_mode_shows_errors_and_is_allowed_only_on_loopback(tmp_path:
 WORDS = ["a", "abcdefgh", "é", "x" * 50, "x" * 51, "x" * 300, "\u2028", '"']
 
 
-def deltas(text: str) -> list[str]:
+def padded_deltas(text: str) -> list[str]:
     frames = [frame for frame in re.split("(?<=\n\n)", text) if '"obfuscation"' in frame]
     return [frame for frame in frames if "delta" in frame]
 
@@ -353,7 +359,7 @@ async def test_obfuscation_pads_deltas_to_multiples_of_64_bytes(path: str) -> No
     async with client(scripted) as http:
         unpadded = (await http.post(f"/scripted/{path}", json=body)).text
 
-    frames = deltas(text)
+    frames = padded_deltas(text)
     assert len(frames) >= len(WORDS)
     assert "obfuscation" not in unpadded
     assert {msgspec.json.decode(frame.partition("data: ")[2])["obfuscation"].strip("0") for frame in frames} == {""}
@@ -368,5 +374,5 @@ async def test_replayed_stream_has_the_same_padding() -> None:  # S8.4
         name = re.findall(r"resp_\w+", text)[0]
         replayed = (await http.get(f"/scripted/v1/responses/{name}?stream=true")).text
 
-    assert deltas(text)
-    assert deltas(replayed) == deltas(text)
+    assert padded_deltas(text)
+    assert padded_deltas(replayed) == padded_deltas(text)

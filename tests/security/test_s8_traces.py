@@ -41,14 +41,14 @@ def plain(text: str, password: str) -> dict[str, str]:
     return {"text": text, "password": password}
 
 
-RULES: dict[str, Any] = {"traces": (), "runs": ({"detector": "iban", "scope": ["runs"]},)}
+REDACTION_RULES: dict[str, Any] = {"traces": (), "runs": ({"detector": "iban", "scope": ["runs"]},)}
 
 
-@pytest.mark.parametrize("scope", RULES)
+@pytest.mark.parametrize("scope", REDACTION_RULES)
 async def test_secrets_in_the_content_of_a_run_are_not_stored_in_traces(
     database: Database, scope: str
 ) -> None:  # S8.1, S8.3
-    server = Server(Registry([agent, plain]), Settings(redact=RULES[scope]), database=database)
+    server = Server(Registry([agent, plain]), Settings(redact=REDACTION_RULES[scope]), database=database)
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         header = {"x-secret": PROVIDER, "cookie": f"other={PROVIDER}", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
         messages = [{"role": "user", "content": MESSAGE}]

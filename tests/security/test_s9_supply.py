@@ -9,15 +9,15 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = ROOT / "src" / "palaver"
-LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
-DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+LOCK_FILES = sorted((ROOT / "requirements").glob("*.txt"))
+PROJECT_METADATA = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
-def names(lines: list[str]) -> set[str]:
+def package_names(lines: list[str]) -> set[str]:
     return {re.split(r"[^\w.-]", line, maxsplit=1)[0].lower().replace("_", "-") for line in lines}
 
 
-@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+@pytest.mark.parametrize("lock", LOCK_FILES, ids=lambda path: path.name)
 def test_everything_is_locked_by_version_and_hash(lock: Path) -> None:  # S9.1
     text = lock.read_text("utf-8").replace("\\\n", " ")
     pinned = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "-"))]
@@ -28,9 +28,9 @@ def test_everything_is_locked_by_version_and_hash(lock: Path) -> None:  # S9.1
 
 def test_declared_dependencies_are_in_the_lock_file() -> None:  # S9.1
     lock = (ROOT / "requirements" / "run.txt").read_text("utf-8")
-    locked = names([line for line in lock.splitlines() if re.match(r"\w", line)])
+    locked = package_names([line for line in lock.splitlines() if re.match(r"\w", line)])
 
-    assert names(DECLARED["dependencies"]) <= locked
+    assert package_names(PROJECT_METADATA["dependencies"]) <= locked
 
 
 def test_source_has_no_pth_files() -> None:  # S9.1

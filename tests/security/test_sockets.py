@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from tests.server_process import ServerProcess, is_closed_by_server, raw_status, send_raw, server_process
 from tests.tab_client import handshake_request, joined_text, tab_client
 
-TEBIBYTE = b"\x81\xff" + (1 << 40).to_bytes(8, "big") + bytes(4)
+TEBIBYTE_FRAME_START = b"\x81\xff" + (1 << 40).to_bytes(8, "big") + bytes(4)
 """Start of a text frame of that size."""
 
 
@@ -25,11 +25,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield running
 
 
-def opening(server: ServerProcess, path: str = "/api/socket", host: str = "localhost", more: str = "") -> int:
+def handshake_status(server: ServerProcess, path: str = "/api/socket", host: str = "localhost", more: str = "") -> int:
     return raw_status(send_raw(server.port, handshake_request(path, host, more), seconds=5))
 
 
-def closed_by(server: ServerProcess, message: str | bytes | list[str]) -> int | None:
+def close_code_after(server: ServerProcess, message: str | bytes | list[str]) -> int | None:
     """Return the close code of a socket after these bytes."""
     with tab_client(server.url) as page:
         with suppress(ConnectionClosedError):
@@ -40,12 +40,15 @@ def closed_by(server: ServerProcess, message: str | bytes | list[str]) -> int | 
 
 
 def test_socket_is_refused_for_foreign_hosts_and_origins(server: ServerProcess) -> None:  # S1.2, S1.3
-    assert opening(server, more=f"Origin: http://localhost:{server.port}\r\n", host=f"localhost:{server.port}") == 101
-    assert opening(server, host="evil.example") == 421
-    assert opening(server, more="Origin: https://evil.example\r\n") == 403
-    assert opening(server, more="Origin: null\r\n") == 403
-    assert opening(server, more=f"Origin: http://localhost:{server.port + 1}\r\n") == 403
-    assert opening(server, more="Sec-Fetch-Site: cross-site\r\n") == 403
+    assert (
+        handshake_status(server, more=f"Origin: http://localhost:{server.port}\r\n", host=f"localhost:{server.port}")
+        == 101
+    )
+    assert handshake_status(server, host="evil.example") == 421
+    assert handshake_status(server, more="Origin: https://evil.example\r\n") == 403
+    assert handshake_status(server, more="Origin: null\r\n") == 403
+    assert handshake_status(server, more=f"Origin: http://localhost:{server.port + 1}\r\n") == 403
+    assert handshake_status(server, more="Sec-Fetch-Site: cross-site\r\n") == 403
 
 
 def test_other_paths_have_no_socket(server: ServerProcess) -> None:  # S1.7
@@ -59,7 +62,7 @@ def test_other_paths_have_no_socket(server: ServerProcess) -> None:  # S1.7
         "/api/socket/..",
     )
 
-    assert {path: opening(server, path) for path in paths} == dict.fromkeys(paths, 404)
+    assert {path: handshake_status(server, path) for path in paths} == dict.fromkeys(paths, 404)
 
 
 @pytest.mark.parametrize(
@@ -85,21 +88,21 @@ def test_invalid_websocket_handshake_is_answered_with_4xx_and_closed(
 def test_too_large_message_closes_the_socket_with_1009(server: ServerProcess) -> None:  # S4.3
     message = '{"id": 1, "path": "/health", "body": "' + "x" * (1024 * 1024) + '"}'
 
-    assert closed_by(server, message) == 1009
-    assert closed_by(server, [message[:300_000]] * 5) == 1009
+    assert close_code_after(server, message) == 1009
+    assert close_code_after(server, [message[:300_000]] * 5) == 1009
 
 
 def test_client_that_is_still_sending_receives_the_close_code(server: ServerProcess) -> None:  # S4.3
     too_large = "x" * 1_100_000
 
-    assert [closed_by(server, [too_large] * 5) for _ in range(10)] == [1009] * 10
+    assert [close_code_after(server, [too_large] * 5) for _ in range(10)] == [1009] * 10
 
 
 def test_server_closes_the_connection_after_its_close_frame(server: ServerProcess) -> None:  # S4.3
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
         line.sendall(handshake_request())
         received = line.recv(4096)
-        line.sendall(TEBIBYTE)
+        line.sendall(TEBIBYTE_FRAME_START)
         while piece := line.recv(4096):
             received += piece
         assert is_closed_by_server(line)
@@ -108,7 +111,7 @@ def test_server_closes_the_connection_after_its_close_frame(server: ServerProces
 
 
 def test_invalid_utf8_closes_the_socket_with_1007(server: ServerProcess) -> None:  # S4.1
-    assert closed_by(server, b"\xff\xfe") == 1007
+    assert close_code_after(server, b"\xff\xfe") == 1007
 
 
 def test_socket_that_answers_no_ping_is_closed_with_1011(server: ServerProcess) -> None:  # S4.3
@@ -149,7 +152,7 @@ def test_socket_needs_a_key_with_scope_and_closes_when_it_is_revoked(tmp_path: P
         with pytest.raises(InvalidStatus), tab_client(running.url + f"/api/socket?key={admin}&x="):  # S2.2
             pass
         with tab_client(running.url, {"x-api-key": admin}) as page:
-            page.send(1, "/scripted/invocations", _forever())
+            page.send(1, "/scripted/invocations", _endless_call())
             page.read_until(1, "begin")
             auth_headers = {"authorization": f"Bearer {admin}"}
             keys = httpx.get(f"{running.url}/api/keys", headers=auth_headers, trust_env=False).json()["data"]
@@ -163,5 +166,5 @@ def test_socket_needs_a_key_with_scope_and_closes_when_it_is_revoked(tmp_path: P
     assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "unauthorized")
 
 
-def _forever() -> dict[str, object]:
+def _endless_call() -> dict[str, object]:
     return {"input": "go", "stream": True, "custom_inputs": {"script": [{"text": "begin "}, {"sleep": 600}]}}

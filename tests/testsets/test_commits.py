@@ -29,11 +29,11 @@ INFO = CommitInfo(at=NOW)
 
 def id_counter(seed: int = 1) -> Callable[[], bytes]:
     """A generator of row ids that are the same in every test."""
-    chance = random.Random(seed)
-    return lambda: new_packed_id(1, chance.getrandbits(80))
+    rng = random.Random(seed)
+    return lambda: new_packed_id(1, rng.getrandbits(80))
 
 
-async def create(database: Database, rows: list[RowData]) -> Revision:
+async def create_testset(database: Database, rows: list[RowData]) -> Revision:
     prepared = await database.read(
         commits.prepare_rows, P, None, [SubmittedRow(row) for row in rows], new_id=id_counter()
     )
@@ -41,42 +41,42 @@ async def create(database: Database, rows: list[RowData]) -> Revision:
     return await database.write(commits.create_testset, P, new_set, prepared, INFO)
 
 
-async def committed(database: Database, prepared: PreparedCommit) -> tuple[Revision, bool]:
+async def commit_prepared(database: Database, prepared: PreparedCommit) -> tuple[Revision, bool]:
     return await database.write(commits.commit, P, TS, prepared, INFO)
 
 
-async def delta(database: Database, base: int, **changes: Any) -> Revision:
+async def commit_delta(database: Database, base: int, **changes: Any) -> Revision:
     parsed = msgspec.convert(changes, Delta)
     prepared = await database.read(commits.prepare_delta, P, TS, parsed, base=base, new_id=id_counter(base + 1))
-    return (await committed(database, prepared))[0]
+    return (await commit_prepared(database, prepared))[0]
 
 
-async def data(database: Database, revision: Revision) -> list[RowData]:
+async def row_data(database: Database, revision: Revision) -> list[RowData]:
     return [row.data async for rows in row_pages.iterate_rows(database, P, revision) for row in rows]
 
 
-async def ids(database: Database, revision: Revision) -> list[str]:
+async def row_ids(database: Database, revision: Revision) -> list[str]:
     return [row.id async for rows in row_pages.iterate_rows(database, P, revision) for row in rows]
 
 
-async def count(database: Database, table: Any) -> int:
+async def count_rows(database: Database, table: Any) -> int:
     return await database.read(lambda db: db.scalar(select(func.count()).select_from(table)) or 0)
 
 
-def rows(number: int) -> list[RowData]:
-    return [{"q": f"question {index}", "n": index} for index in range(number)]
+def numbered_rows(total: int) -> list[RowData]:
+    return [{"q": f"question {index}", "n": index} for index in range(total)]
 
 
 async def test_a_delta_stores_only_the_changed_piece_and_content(database: Database) -> None:
-    first = await create(database, rows(6_000))
-    before = await count(database, testset_pieces), await count(database, testset_contents)
-    names = await ids(database, first)
-    second = await delta(database, 1, patch=[{"id": names[3_000], "set": {"q": "other"}}])
+    first = await create_testset(database, numbered_rows(6_000))
+    before = await count_rows(database, testset_pieces), await count_rows(database, testset_contents)
+    names = await row_ids(database, first)
+    second = await commit_delta(database, 1, patch=[{"id": names[3_000], "set": {"q": "other"}}])
 
-    after = await count(database, testset_pieces), await count(database, testset_contents)
+    after = await count_rows(database, testset_pieces), await count_rows(database, testset_contents)
     assert (after[0] - before[0], after[1] - before[1]) == (1, 1)
-    assert await ids(database, second) == names
-    assert [row["q"] for row in await data(database, second)][2_999:3_002] == [
+    assert await row_ids(database, second) == names
+    assert [row["q"] for row in await row_data(database, second)][2_999:3_002] == [
         "question 2999",
         "other",
         "question 3001",
@@ -86,10 +86,10 @@ async def test_a_delta_stores_only_the_changed_piece_and_content(database: Datab
 async def test_deltas_yield_the_same_revision_as_committing_all_rows(database: Database) -> None:
     chance = random.Random(3)
     before = [{"q": str(index), **({"odd": None} if index % 2 else {})} for index in range(2_500)]
-    revision = await create(database, before)
+    revision = await create_testset(database, before)
     for _ in range(5):
-        names = chance.sample(await ids(database, revision), 9)
-        revision = await delta(
+        names = chance.sample(await row_ids(database, revision), 9)
+        revision = await commit_delta(
             database,
             revision.number,
             remove=names[:3],
@@ -97,7 +97,7 @@ async def test_deltas_yield_the_same_revision_as_committing_all_rows(database: D
             patch=[{"id": names[6], "set": {"q": [1]}, "unset": ["odd"]}],
             add=[{"data": {"new": True}, "after": names[7]}, {"data": {"new": "yes"}}],
         )
-    everything = list(zip(await ids(database, revision), await data(database, revision), strict=True))
+    everything = list(zip(await row_ids(database, revision), await row_data(database, revision), strict=True))
     submitted = [SubmittedRow(row, name) for name, row in everything]
     same = await database.read(commits.prepare_rows, P, None, submitted)
 
@@ -109,10 +109,10 @@ async def test_deltas_yield_the_same_revision_as_committing_all_rows(database: D
 
 
 async def test_column_changes_apply_to_all_rows(database: Database) -> None:
-    await create(database, [*rows(1_500), {"q": "no number"}])
+    await create_testset(database, [*numbered_rows(1_500), {"q": "no number"}])
     columns = {"rename": {"n": "number"}, "remove": ["q"], "fill": {"number": -1, "lang": "en"}}
-    second = await delta(database, 1, columns=columns)
-    result = await data(database, second)
+    second = await commit_delta(database, 1, columns=columns)
+    result = await row_data(database, second)
 
     assert result[:2] == [{"number": 0, "lang": "en"}, {"number": 1, "lang": "en"}]
     assert result[-1] == {"number": -1, "lang": "en"}
@@ -123,17 +123,17 @@ async def test_column_changes_apply_to_all_rows(database: Database) -> None:
 
 
 async def test_of_two_commits_from_one_base_the_second_is_refused(database: Database) -> None:
-    await create(database, rows(3))
+    await create_testset(database, numbered_rows(3))
     one, other = [
         await database.read(commits.prepare_delta, P, TS, msgspec.convert({"add": [{"data": {"n": n}}]}, Delta), base=1)
         for n in (8, 9)
     ]
-    await committed(database, one)
+    await commit_prepared(database, one)
     with pytest.raises(StaleBase, match="The newest revision of 'Refunds' is 2, not 1") as refused:
-        await committed(database, other)
+        await commit_prepared(database, other)
 
     assert refused.value.details == {"head": 2}
-    assert [row["n"] for row in await data(database, await _head(database))] == [0, 1, 2, 8]
+    assert [row["n"] for row in await row_data(database, await _head(database))] == [0, 1, 2, 8]
 
 
 async def _head(database: Database) -> Revision:
@@ -142,15 +142,15 @@ async def _head(database: Database) -> Revision:
 
 
 async def test_adding_and_removing_a_row_restores_digest_and_columns(database: Database) -> None:
-    first = await create(database, rows(1_200))
-    second = await delta(database, 1, add=[{"data": {"n": -1}}])
-    third = await delta(database, 2, remove=[(await ids(database, second))[-1]])
+    first = await create_testset(database, numbered_rows(1_200))
+    second = await commit_delta(database, 1, add=[{"data": {"n": -1}}])
+    third = await commit_delta(database, 2, remove=[(await row_ids(database, second))[-1]])
 
     assert (third.number, third.digest, third.columns) == (3, first.digest, first.columns)
 
 
 async def test_a_slow_search_continues_on_the_next_page(database: Database) -> None:
-    revision = await create(database, rows(500))
+    revision = await create_testset(database, numbered_rows(500))
     clock = iter(range(0, 1_000, 3))
     result: list[int] = []
     after: str | None = None
@@ -167,7 +167,7 @@ async def test_a_slow_search_continues_on_the_next_page(database: Database) -> N
 
 
 async def test_a_page_of_large_rows_holds_fewer_rows(database: Database) -> None:
-    revision = await create(database, [{"text": str(index) * 700_000} for index in range(9)] * 4)
+    revision = await create_testset(database, [{"text": str(index) * 700_000} for index in range(9)] * 4)
     first = await database.read(row_pages.list_rows, P, revision, RowFilter(), Window(100))
     second = await database.read(row_pages.list_rows, P, revision, RowFilter(), Window(100, first.next))
 
@@ -176,9 +176,9 @@ async def test_a_page_of_large_rows_holds_fewer_rows(database: Database) -> None
 
 
 async def test_revision_diffs_are_paginated(database: Database) -> None:
-    first = await create(database, rows(10))
-    names = await ids(database, first)
-    second = await delta(database, 1, remove=names[:7])
+    first = await create_testset(database, numbered_rows(10))
+    names = await row_ids(database, first)
+    second = await commit_delta(database, 1, remove=names[:7])
     pages = [await database.read(diff.diff_revisions, P, first, second, Window(4))]
     pages.append(await database.read(diff.diff_revisions, P, first, second, Window(4, pages[0].rows.next)))
 

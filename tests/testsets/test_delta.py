@@ -23,7 +23,7 @@ BASE: dict[str, dict[str, Any]] = {
 }
 
 
-def _applied(delta: dict[str, Any], base: dict[str, dict[str, Any]] = BASE) -> list[tuple[str, dict[str, Any]]]:
+def _apply(delta: dict[str, Any], base: dict[str, dict[str, Any]] = BASE) -> list[tuple[str, dict[str, Any]]]:
     """Apply a delta as the store does and return the new rows in order."""
     pairs: list[RowEntry] = [(pack_row_id(row), row_hash(data)) for row, data in base.items()]
     contents = {row_hash(data): data for data in base.values()}
@@ -42,18 +42,18 @@ def _applied(delta: dict[str, Any], base: dict[str, dict[str, Any]] = BASE) -> l
         new_id=lambda: pack_row_id(_id(next(numbers))),
         rehashed=rehashed,
     )
-    known = stored | result.contents
-    return [(format_row_id(row), known[content]) for row, content in result.rows]
+    all_contents = stored | result.contents
+    return [(format_row_id(row), all_contents[content]) for row, content in result.rows]
 
 
 def test_an_empty_delta_changes_nothing() -> None:
-    assert _applied({}) == list(BASE.items())
+    assert _apply({}) == list(BASE.items())
 
 
 def test_columns_are_renamed_removed_and_filled_for_every_row() -> None:
     columns = {"rename": {"answer": "expected"}, "remove": ["tmp"], "fill": {"lang": "en", "expected": 0}}
 
-    rows = _applied({"columns": columns})
+    rows = _apply({"columns": columns})
 
     assert rows == [
         (_id(1), {"q": "one", "expected": 1, "lang": "en"}),
@@ -64,13 +64,13 @@ def test_columns_are_renamed_removed_and_filled_for_every_row() -> None:
 
 
 def test_two_columns_may_swap_names() -> None:
-    rows = _applied({"columns": {"rename": {"q": "answer", "answer": "q"}}})
+    rows = _apply({"columns": {"rename": {"q": "answer", "answer": "q"}}})
 
     assert rows[0] == (_id(1), {"answer": "one", "q": 1})
 
 
 def test_rows_are_removed_replaced_patched_and_added_in_that_order_after_the_columns() -> None:
-    rows = _applied(
+    rows = _apply(
         {
             "add": [
                 {"data": {"q": "last"}},
@@ -96,7 +96,7 @@ def test_rows_are_removed_replaced_patched_and_added_in_that_order_after_the_col
 
 
 def test_a_cell_that_is_unset_is_absent_and_null_is_a_value() -> None:
-    [_, row, _] = _applied({"patch": [{"id": _id(2), "set": {"q": None}, "unset": ["tmp"]}]})
+    [_, row, _] = _apply({"patch": [{"id": _id(2), "set": {"q": None}, "unset": ["tmp"]}]})
 
     assert row == (_id(2), {"q": None})
 
@@ -150,7 +150,7 @@ def test_removed_and_added_hashes_are_listed_per_row() -> None:
 )
 def test_an_invalid_delta_is_rejected_with_its_pointer(delta: dict[str, Any], pointer: str, names: str) -> None:
     with pytest.raises(InvalidValue) as caught:
-        _applied(delta)
+        _apply(delta)
 
     assert caught.value.pointer == pointer
     assert names in caught.value.message

@@ -21,12 +21,12 @@ from palaver.testsets.scripts import read_script
 from palaver.traces.model import Span
 
 
-def _with_id(message: Message, own_id: str) -> Message:
-    return Message(message.role, message.parts, own_id)
+def _with_id(message: Message, message_id: str) -> Message:
+    return Message(message.role, message.parts, message_id)
 
 
 CALL = ToolCall("c1", "search_docs", '{ "q":"http" }')
-TALK = [
+CONVERSATION = [
     _with_id(Message.system("Be kind."), "m0"),
     _with_id(Message.assistant("Hello! What is it?"), "m1"),
     _with_id(Message.user("Which adaptor?"), "m2"),
@@ -56,7 +56,7 @@ REPLY = [
 
 
 def test_a_conversation_is_split_after_the_last_user_message() -> None:
-    row = make_row(call_from_conversation(TALK, inputs={"lang": "en", "page": {"n": 1}}))
+    row = make_row(call_from_conversation(CONVERSATION, inputs={"lang": "en", "page": {"n": 1}}))
 
     assert row == {
         "messages": [*REQUEST, *REPLY, {"role": "user", "content": "Thanks"}],
@@ -69,21 +69,21 @@ def test_a_conversation_is_split_after_the_last_user_message() -> None:
 
 @pytest.mark.parametrize("upto", ["m2", "m3", "m4", "m5"])
 def test_upto_splits_earlier_and_a_reply_of_several_messages_is_a_list(upto: str) -> None:
-    assert make_row(call_from_conversation(TALK, upto=upto)) == {"messages": REQUEST, "expected": REPLY}
+    assert make_row(call_from_conversation(CONVERSATION, upto=upto)) == {"messages": REQUEST, "expected": REPLY}
 
 
 def test_a_lone_tool_call_has_its_exact_arguments_and_null_content() -> None:
-    assert make_row(call_from_conversation(TALK[:4])) == {"messages": REQUEST, "expected": TOOL_CALL}
+    assert make_row(call_from_conversation(CONVERSATION[:4])) == {"messages": REQUEST, "expected": TOOL_CALL}
 
 
 def test_a_row_without_a_reply_has_no_expected_column() -> None:
-    assert make_row(call_from_conversation(TALK[:3])) == {"messages": REQUEST}
+    assert make_row(call_from_conversation(CONVERSATION[:3])) == {"messages": REQUEST}
 
 
 @pytest.mark.parametrize(("upto", "message"), [("m9", "has no message 'm9'"), ("m1", "The user says nothing")])
 def test_an_invalid_upto_is_rejected(upto: str, message: str) -> None:
     with pytest.raises(InvalidValue, match=message) as caught:
-        call_from_conversation(TALK, upto=upto)
+        call_from_conversation(CONVERSATION, upto=upto)
     assert caught.value.pointer == "/source/upto"
 
 
@@ -113,7 +113,7 @@ def test_the_value_of_a_workflow_is_expected_unchanged() -> None:
 
 
 def test_a_script_has_a_turn_per_user_message_and_expects_the_called_tools() -> None:
-    row = make_script_row(call_from_conversation(TALK, inputs={"lang": "en"}))
+    row = make_script_row(call_from_conversation(CONVERSATION, inputs={"lang": "en"}))
 
     assert row == {
         "script": {
@@ -157,7 +157,7 @@ def _span(**fields: Any) -> Span:
 
 
 HI, HO = Message.user("hi"), Message.assistant(Text("ho"))
-HI_WRITTEN, HO_WRITTEN = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}
+HI_JSON, HO_JSON = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}
 
 
 @pytest.mark.parametrize(
@@ -169,15 +169,15 @@ HI_WRITTEN, HO_WRITTEN = {"role": "user", "content": "hi"}, {"role": "assistant"
                 "kind": "llm",
                 "messages_in": (HI,),
                 "messages_out": (HO,),
-                "inputs": {"messages": [HI_WRITTEN], "temperature": 0},
-                "outputs": {"choices": [{"message": HO_WRITTEN}]},
+                "inputs": {"messages": [HI_JSON], "temperature": 0},
+                "outputs": {"choices": [{"message": HO_JSON}]},
             },
-            {"messages": [HI_WRITTEN], "expected": HO_WRITTEN},
+            {"messages": [HI_JSON], "expected": HO_JSON},
         ),
         # A Palaver chat, with inputs in addition to the messages.
         (
             {"conventions": ("palaver",), "messages_in": (HI,), "messages_out": (HO,), "inputs": {"lang": "en"}},
-            {"messages": [HI_WRITTEN], "lang": "en", "expected": HO_WRITTEN},
+            {"messages": [HI_JSON], "lang": "en", "expected": HO_JSON},
         ),
         # A Palaver workflow: inputs and outputs are used unchanged, even if they contain a conversation.
         (
@@ -185,38 +185,38 @@ HI_WRITTEN, HO_WRITTEN = {"role": "user", "content": "hi"}, {"role": "assistant"
                 "conventions": ("palaver",),
                 "messages_in": (HI,),
                 "messages_out": (HO,),
-                "inputs": {"data": {"messages": [HI_WRITTEN]}},
-                "outputs": {"messages": [HO_WRITTEN]},
+                "inputs": {"data": {"messages": [HI_JSON]}},
+                "outputs": {"messages": [HO_JSON]},
             },
-            {"data": {"messages": [HI_WRITTEN]}, "expected": {"messages": [HO_WRITTEN]}},
+            {"data": {"messages": [HI_JSON]}, "expected": {"messages": [HO_JSON]}},
         ),
         # Another application: a list of messages among the inputs stays in its column.
         (
             {
                 "kind": "workflow",
                 "messages_in": (HI,),
-                "inputs": {"messages": [HI_WRITTEN], "country": "Chad"},
+                "inputs": {"messages": [HI_JSON], "country": "Chad"},
                 "outputs": "N'Djamena",
             },
-            {"messages": [HI_WRITTEN], "country": "Chad", "expected": "N'Djamena"},
+            {"messages": [HI_JSON], "country": "Chad", "expected": "N'Djamena"},
         ),
         (
-            {"messages_in": (HI,), "inputs": {"body": {"messages": [HI_WRITTEN]}, "n": 1}},
-            {"messages": [HI_WRITTEN], "n": 1},
+            {"messages_in": (HI,), "inputs": {"body": {"messages": [HI_JSON]}, "n": 1}},
+            {"messages": [HI_JSON], "n": 1},
         ),
         ({"inputs": {"a": 1, "b": None}, "outputs": {"c": []}}, {"a": 1, "b": None, "expected": {"c": []}}),
         ({"inputs": "a question", "outputs": 5}, {"input": "a question", "expected": 5}),
         ({"outputs": False}, {"expected": False}),
         # If the answer repeats the request, only the messages after it are expected.
-        ({"messages_in": (HI,), "messages_out": (HI, HO)}, {"messages": [HI_WRITTEN], "expected": HO_WRITTEN}),
+        ({"messages_in": (HI,), "messages_out": (HI, HO)}, {"messages": [HI_JSON], "expected": HO_JSON}),
         # Messages under a key of the other side are not used for this side.
         (
-            {"messages_in": (HO,), "inputs": {"output_messages": [HO_WRITTEN]}},
-            {"output_messages": [HO_WRITTEN]},
+            {"messages_in": (HO,), "inputs": {"output_messages": [HO_JSON]}},
+            {"output_messages": [HO_JSON]},
         ),
         (
-            {"messages_in": (HI,), "messages_out": (HI,), "outputs": {"input_messages": [HI_WRITTEN]}},
-            {"messages": [HI_WRITTEN], "expected": {"input_messages": [HI_WRITTEN]}},
+            {"messages_in": (HI,), "messages_out": (HI,), "outputs": {"input_messages": [HI_JSON]}},
+            {"messages": [HI_JSON], "expected": {"input_messages": [HI_JSON]}},
         ),
     ],
 )
@@ -232,7 +232,7 @@ def test_a_span_without_recorded_data_is_rejected() -> None:
 def test_accepting_an_answer_sets_the_expected_column() -> None:
     row = {"q": 1, "expected": "old", "note": "x"}
 
-    assert accept_answer(row, RecordedCall(reply=[HO])) == {"q": 1, "expected": HO_WRITTEN, "note": "x"}
+    assert accept_answer(row, RecordedCall(reply=[HO])) == {"q": 1, "expected": HO_JSON, "note": "x"}
     assert accept_answer(row, RecordedCall(value=None), column="answer") == {**row, "answer": None}
     assert row["expected"] == "old"
     with pytest.raises(InvalidValue, match="has no answer"):

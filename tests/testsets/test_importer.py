@@ -32,73 +32,83 @@ P, TS = "default", "ts_1"
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
-def lines(first: int, last: int) -> bytes:
+def jsonl_rows(first: int, last: int) -> bytes:
     rows = ({"q": f"question {n}", **({"odd": None} if n % 2 else {"even": n})} for n in range(first, last))
     return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
 
 
 def id_counter(seed: int = 1) -> Callable[[], bytes]:
-    chance = random.Random(seed)
-    return lambda: new_packed_id(1, chance.getrandbits(80))
+    rng = random.Random(seed)
+    return lambda: new_packed_id(1, rng.getrandbits(80))
 
 
-async def pieces(body: bytes, size: int = 997) -> AsyncIterator[bytes]:
+async def split_body(body: bytes, size: int = 997) -> AsyncIterator[bytes]:
     for start in range(0, len(body), size):
         yield body[start : start + size]
 
 
-def importing(database: Database, body: bytes, into: ImportTarget, new: Callable[[], bytes], **more: Any) -> Any:
+def open_import(
+    database: Database, body: bytes, target: ImportTarget, new_id: Callable[[], bytes], **options: Any
+) -> Any:
     return import_file(
-        database, P, into, files.open_reader("jsonl"), more.pop("chunks", pieces(body)), now=lambda: NOW, new_id=new
+        database,
+        P,
+        target,
+        files.open_reader("jsonl"),
+        options.pop("chunks", split_body(body)),
+        now=lambda: NOW,
+        new_id=new_id,
     )
 
 
-async def create(database: Database, body: bytes, new: Callable[[], bytes] | None = None) -> Revision:
-    async with importing(database, body, ImportTarget(testset=TS, is_new=True), new or id_counter()) as imported:
+async def create_testset(database: Database, body: bytes, new_id: Callable[[], bytes] | None = None) -> Revision:
+    async with open_import(database, body, ImportTarget(testset=TS, is_new=True), new_id or id_counter()) as imported:
         new_set = testsets.TestSet(id=TS, name="Refunds", created_at=NOW, updated_at=NOW)
         return await database.write(commits.create_testset, P, new_set, imported.prepared, CommitInfo(at=NOW))
 
 
-async def more(database: Database, body: bytes, new: Callable[[], bytes], **how: Any) -> Revision:
-    async with importing(database, body, ImportTarget(testset=TS, **how), new) as imported:
+async def import_into_testset(
+    database: Database, body: bytes, new_id: Callable[[], bytes], **target_fields: Any
+) -> Revision:
+    async with open_import(database, body, ImportTarget(testset=TS, **target_fields), new_id) as imported:
         return (await database.write(commits.commit, P, TS, imported.prepared, CommitInfo(at=NOW)))[0]
 
 
-async def data(database: Database, revision: Revision) -> list[Any]:
+async def row_data(database: Database, revision: Revision) -> list[Any]:
     return [row.data async for rows in row_pages.iterate_rows(database, P, revision) for row in rows]
 
 
 async def test_importing_two_files_yields_the_same_revision_as_all_rows_at_once(database: Database) -> None:
     new = id_counter()
-    await create(database, lines(0, 1_700), new)
-    revision = await more(database, lines(1_700, 4_000), new)
-    all_rows = [SubmittedRow(msgspec.json.decode(line)) for line in lines(0, 4_000).splitlines()]
+    await create_testset(database, jsonl_rows(0, 1_700), new)
+    revision = await import_into_testset(database, jsonl_rows(1_700, 4_000), new)
+    all_rows = [SubmittedRow(msgspec.json.decode(line)) for line in jsonl_rows(0, 4_000).splitlines()]
     prepared = await database.read(commits.prepare_rows, P, None, all_rows, new_id=id_counter())
 
     assert (revision.digest, revision.columns) == (prepared.revision.digest, prepared.revision.columns)
     assert await database.read(testset_revisions.list_chunks, P, TS, 2) == prepared.revision.chunk_refs
-    assert [row["q"] for row in await data(database, revision)] == [f"question {n}" for n in range(4_000)]
+    assert [row["q"] for row in await row_data(database, revision)] == [f"question {n}" for n in range(4_000)]
 
 
 async def test_a_commit_during_an_import_is_not_lost_and_the_import_is_refused(database: Database) -> None:
-    await create(database, lines(0, 3))
+    await create_testset(database, jsonl_rows(0, 3))
     prepared = await database.read(
         commits.prepare_delta, P, TS, Delta(add=[Added({"q": "question 9", "odd": None})]), base=1
     )
-    async with importing(database, lines(9, 12), ImportTarget(testset=TS), id_counter(2)) as result:
+    async with open_import(database, jsonl_rows(9, 12), ImportTarget(testset=TS), id_counter(2)) as result:
         await database.write(commits.commit, P, TS, prepared, CommitInfo(at=NOW))
         with pytest.raises(StaleBase):
             await database.write(commits.commit, P, TS, result.prepared, CommitInfo(at=NOW))
     head = await database.read(testset_revisions.get_revision, P, TS, "head", 2)
 
-    assert [row["q"] for row in await data(database, head)][-1] == "question 9"
+    assert [row["q"] for row in await row_data(database, head)][-1] == "question 9"
     assert await database.read(lambda db: db.scalar(select(func.count()).select_from(testset_contents))) == 4
     assert await database.read(lambda db: db.scalar(select(func.count()).select_from(under_way))) == 0
 
 
 async def test_a_swept_import_cannot_be_committed(database: Database) -> None:
-    await create(database, lines(0, 3))
-    async with importing(database, lines(9, 12), ImportTarget(testset=TS), id_counter(2)) as result:
+    await create_testset(database, jsonl_rows(0, 3))
+    async with open_import(database, jsonl_rows(9, 12), ImportTarget(testset=TS), id_counter(2)) as result:
         await sweep_dead_imports(database, NOW + 2 * testset_imports.IMPORT_TIMEOUT)
         with pytest.raises(StillRunning, match="given up"):
             await database.write(commits.commit, P, TS, result.prepared, CommitInfo(at=NOW))
@@ -107,10 +117,10 @@ async def test_a_swept_import_cannot_be_committed(database: Database) -> None:
 
 
 async def test_imported_rows_reuse_the_ids_of_rows_with_the_same_data(database: Database) -> None:
-    first = await create(database, b'{"n":1}\n{"n":1}\n{"n":2}\n')
+    first = await create_testset(database, b'{"n":1}\n{"n":1}\n{"n":2}\n')
     before = [row.id async for rows in row_pages.iterate_rows(database, P, first) for row in rows]
     body = f'{{"n":1}}\n{{"__id__":"{before[0]}","n":7}}\n{{"n":1}}\n{{"n":1}}\n'.encode()
-    second = await more(database, body, id_counter(2), mode="replace")
+    second = await import_into_testset(database, body, id_counter(2), mode="replace")
     after = [row.id async for rows in row_pages.iterate_rows(database, P, second) for row in rows]
 
     assert len(set(after)) == 4
@@ -118,7 +128,7 @@ async def test_imported_rows_reuse_the_ids_of_rows_with_the_same_data(database: 
     assert before[2] not in after
 
 
-KILLED = """
+CRASHING_IMPORT_SCRIPT = """
 import asyncio, os, signal, sys
 from datetime import UTC, datetime
 from palaver.storage.database import open_database
@@ -143,7 +153,7 @@ asyncio.run(main())
 
 async def test_rows_of_a_killed_import_are_swept_after_the_timeout(tmp_path: Path) -> None:
     path = str(tmp_path / "palaver.db")
-    command = [sys.executable, "-c", KILLED, path]
+    command = [sys.executable, "-c", CRASHING_IMPORT_SCRIPT, path]
     await asyncio.to_thread(subprocess.run, command, check=False, timeout=60)
     database = open_database(path)
 

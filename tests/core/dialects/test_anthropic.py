@@ -25,7 +25,7 @@ def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
-def answer(content: Any, **fields: Any) -> dict[str, Any]:
+def tool_result(content: Any, **fields: Any) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": "c", "content": content, **fields}
 
 
@@ -37,15 +37,15 @@ def document(*, title: Any = None, **source: Any) -> dict[str, Any]:
     return {"type": "document", "source": source, **({} if title is None else {"title": title})}
 
 
-def said(role: str, *blocks: Any, **fields: Any) -> dict[str, Any]:
+def message_dict(role: str, *blocks: Any, **fields: Any) -> dict[str, Any]:
     return {"role": role, "content": [*blocks], **fields}
 
 
-READ: dict[str, tuple[list[Any], list[Message]]] = {
+READ_CASES: dict[str, tuple[list[Any], list[Message]]] = {
     "text, blocks and nothing": (
         [
             {"role": "user", "content": "a"},
-            said("assistant", text("a"), text(""), "b", {"text": "c"}, {"text": ""}),
+            message_dict("assistant", text("a"), text(""), "b", {"text": "c"}, {"text": ""}),
             {"role": "user", "content": ""},
             {"role": "user", "content": None},
             {"role": "user", "content": text("one")},
@@ -58,13 +58,13 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
             Message.user("one"),
         ],
     ),
-    "the system, as a message": ([said("system", text("Be brief."))], [Message.system("Be brief.")]),
+    "the system, as a message": ([message_dict("system", text("Be brief."))], [Message.system("Be brief.")]),
     "a whole answer": (
-        [said("assistant", text("a"), id="msg_1", type="message", model="m", stop_reason="end_turn", usage={})],
+        [message_dict("assistant", text("a"), id="msg_1", type="message", model="m", stop_reason="end_turn", usage={})],
         [Message(role="assistant", parts=(Text(text="a"),), id="msg_1")],
     ),
     "names": (
-        [said("user", text("a"), name="Ann"), said("clerk", text("b"))],
+        [message_dict("user", text("a"), name="Ann"), message_dict("clerk", text("b"))],
         [
             Message(role="user", parts=(Text(text="a"),), name="Ann"),
             Message(role="assistant", parts=(Text(text="b"),), name="clerk"),
@@ -72,7 +72,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
     ),
     "thinking": (
         [
-            said(
+            message_dict(
                 "assistant",
                 {"type": "thinking", "thinking": "hm", "signature": "sig"},
                 {"type": "thinking", "thinking": "so", "signature": ""},
@@ -98,8 +98,8 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
     "a call, its result and what follows": (
         [
             {"role": "user", "content": "Time?"},
-            said("assistant", text("Let me see."), CALL),
-            said("user", answer("noon"), text("And?")),
+            message_dict("assistant", text("Let me see."), CALL),
+            message_dict("user", tool_result("noon"), text("And?")),
         ],
         [
             Message.user("Time?"),
@@ -109,7 +109,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
         ],
     ),
     "results wherever they stand": (
-        [said("user", text("a"), answer("1"), answer("2", tool_use_id="d"), text("b"), id="m")],
+        [message_dict("user", text("a"), tool_result("1"), tool_result("2", tool_use_id="d"), text("b"), id="m")],
         [
             Message(role="user", parts=(Text(text="a"),), id="m"),
             Message.tool("c", "1"),
@@ -119,18 +119,18 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
     ),
     "what results hold": (
         [
-            said(
+            message_dict(
                 "user",
-                answer([text("a"), text("b"), "c"]),
-                answer(text("one")),
-                answer([]),
-                answer(None),
+                tool_result([text("a"), text("b"), "c"]),
+                tool_result(text("one")),
+                tool_result([]),
+                tool_result(None),
                 {"type": "tool_result", "tool_use_id": "c"},
                 {"type": "tool_result"},
-                answer([text("a"), PNG]),
-                answer({"x": 1}),
-                answer("no clock", is_error=True),
-                answer("odd", is_error="yes"),
+                tool_result([text("a"), PNG]),
+                tool_result({"x": 1}),
+                tool_result("no clock", is_error=True),
+                tool_result("odd", is_error="yes"),
             )
         ],
         [
@@ -150,7 +150,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
         [
             {"role": "tool", "tool_call_id": "c", "content": [text("a"), text("b")], "name": "now", "id": "m"},
             {"role": "tool", "content": [PNG]},
-            said("tool", answer("1"), text("b")),
+            message_dict("tool", tool_result("1"), text("b")),
         ],
         [
             Message(role="tool", parts=(ToolResult(call_id="c", output="ab"),), name="now", id="m"),
@@ -161,8 +161,8 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
     ),
     "calls without an id, a name or an input, and one told twice": (
         [
-            said("assistant", text("a"), {"type": "tool_use"}, CALL, {**CALL, "name": "again"}),
-            said("assistant", {"type": "tool_use", "id": "d", "name": "f", "input": '{"a'}),
+            message_dict("assistant", text("a"), {"type": "tool_use"}, CALL, {**CALL, "name": "again"}),
+            message_dict("assistant", {"type": "tool_use", "id": "d", "name": "f", "input": '{"a'}),
         ],
         [
             Message.assistant("a", ToolCall(call_id="call_0_1", name=""), NOW),
@@ -172,7 +172,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
     "calls beside the content": (
         [
             {
-                **said("assistant", CALL),
+                **message_dict("assistant", CALL),
                 "tool_calls": [
                     {"id": "c", "function": {"name": "now", "arguments": "{}"}},
                     {"id": "d", "function": {"name": "later", "arguments": "{ }"}},
@@ -183,7 +183,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
     ),
     "images": (
         [
-            said(
+            message_dict(
                 "user",
                 PNG,
                 image(type="base64", data="AAAA"),
@@ -208,7 +208,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
     ),
     "documents": (
         [
-            said(
+            message_dict(
                 "user",
                 document(type="base64", media_type="application/pdf", data="AAAA", title="a.pdf"),
                 document(type="base64", data="AAAA", title=5),
@@ -231,7 +231,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
     ),
     "citations": (
         [
-            said(
+            message_dict(
                 "assistant",
                 {
                     **text("a"),
@@ -261,12 +261,12 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
         ],
     ),
     "our own data": (
-        [said("user", {"type": "palaver:data", "source": {"name": "chart", "value": [1]}})],
+        [message_dict("user", {"type": "palaver:data", "source": {"name": "chart", "value": [1]}})],
         [Message.user(Data(name="chart", value=[1]))],
     ),
     "any other part, with its raw value": (
         [
-            said(
+            message_dict(
                 "assistant",
                 SEARCH,
                 {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
@@ -300,17 +300,17 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
 }
 
 
-@pytest.mark.parametrize(("elements", "expected"), READ.values(), ids=READ)
+@pytest.mark.parametrize(("elements", "expected"), READ_CASES.values(), ids=READ_CASES)
 def test_messages_are_read(elements: list[Any], expected: list[Message]) -> None:
     assert anthropic.read(elements) == expected
 
 
-WRITTEN: dict[str, tuple[list[Message], list[Any]]] = {
+WRITE_CASES: dict[str, tuple[list[Message], list[Any]]] = {
     "texts": (
         [Message.user("a"), Message.assistant("a", "", "b"), Message.user(), Message.user("")],
         [
             {"role": "user", "content": "a"},
-            said("assistant", text("a"), text("b")),
+            message_dict("assistant", text("a"), text("b")),
             {"role": "user", "content": ""},
             {"role": "user", "content": ""},
         ],
@@ -328,10 +328,10 @@ WRITTEN: dict[str, tuple[list[Message], list[Any]]] = {
             Message.user("Well?"),
         ],
         [
-            said("assistant", text("Let me see."), CALL),
-            said(
+            message_dict("assistant", text("Let me see."), CALL),
+            message_dict(
                 "user",
-                answer("noon"),
+                tool_result("noon"),
                 {"type": "tool_result", "tool_use_id": "d", "content": '{"h":12}', "is_error": True},
                 text("And?"),
             ),
@@ -341,16 +341,20 @@ WRITTEN: dict[str, tuple[list[Message], list[Any]]] = {
     "results that nobody speaks after": (
         [Message.tool("c", "1"), Message.user(), Message.tool("c", "2"), Message.assistant("a"), Message.tool("c", "")],
         [
-            said("user", answer("1")),
+            message_dict("user", tool_result("1")),
             {"role": "user", "content": ""},
-            said("user", answer("2")),
+            message_dict("user", tool_result("2")),
             {"role": "assistant", "content": "a"},
-            said("user", answer("")),
+            message_dict("user", tool_result("")),
         ],
     ),
     "results inside messages": (
         [Message.assistant(NOW, ToolResult(call_id="c", output="1"), "a"), Message(role="tool", parts=())],
-        [said("assistant", CALL), said("user", answer("1")), {"role": "assistant", "content": "a"}],
+        [
+            message_dict("assistant", CALL),
+            message_dict("user", tool_result("1")),
+            {"role": "assistant", "content": "a"},
+        ],
     ),
     "results that are blocks, nothing, or neither": (
         [
@@ -360,12 +364,12 @@ WRITTEN: dict[str, tuple[list[Message], list[Any]]] = {
             Message.tool("c", [PNG, {"type": "x"}]),
         ],
         [
-            said(
+            message_dict(
                 "user",
-                answer([text("a"), PNG]),
+                tool_result([text("a"), PNG]),
                 {"type": "tool_result", "tool_use_id": "c"},
-                answer("[]"),
-                answer(
+                tool_result("[]"),
+                tool_result(
                     '[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"x"}]'
                 ),
             )
@@ -380,7 +384,7 @@ WRITTEN: dict[str, tuple[list[Message], list[Any]]] = {
             )
         ],
         [
-            said(
+            message_dict(
                 "assistant",
                 {"type": "tool_use", "id": "a", "name": "f", "input": {}},
                 {"type": "tool_use", "id": "b", "name": "f", "input": "{tz"},
@@ -402,7 +406,7 @@ WRITTEN: dict[str, tuple[list[Message], list[Any]]] = {
             )
         ],
         [
-            said(
+            message_dict(
                 "user",
                 PNG,
                 image(type="url", url="https://host/a"),
@@ -429,7 +433,7 @@ WRITTEN: dict[str, tuple[list[Message], list[Any]]] = {
             )
         ],
         [
-            said(
+            message_dict(
                 "assistant",
                 {"type": "thinking", "thinking": "hm", "signature": "sig"},
                 {"type": "thinking", "thinking": "so", "signature": ""},
@@ -451,7 +455,7 @@ WRITTEN: dict[str, tuple[list[Message], list[Any]]] = {
             )
         ],
         [
-            said(
+            message_dict(
                 "assistant",
                 {"type": "palaver:data", "source": {"name": "anthropic:text", "value": text("a")}},
                 {"type": "palaver:data", "source": {"name": "anthropic:tool_use", "value": CALL}},
@@ -463,31 +467,31 @@ WRITTEN: dict[str, tuple[list[Message], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("conversation", "expected"), WRITTEN.values(), ids=WRITTEN)
+@pytest.mark.parametrize(("conversation", "expected"), WRITE_CASES.values(), ids=WRITE_CASES)
 def test_messages_are_written(conversation: list[Message], expected: list[dict[str, Any]]) -> None:
     assert anthropic.write(conversation) == expected
 
 
 @given(st.lists(messages, max_size=5))
-def test_messages_round_trip_up_to_the_listed_losses(spoken: list[Message]) -> None:
-    encoded = anthropic.write(spoken)
+def test_messages_round_trip_up_to_the_listed_losses(conversation: list[Message]) -> None:
+    encoded = anthropic.write(conversation)
 
     decoded = anthropic.read(encoded)
 
-    assert decoded == normal(spoken)
+    assert decoded == normalize(conversation)
     assert anthropic.read(msgspec.json.decode(msgspec.json.encode(encoded))) == decoded
 
 
 @given(st.lists(messages, max_size=5))
-def test_a_second_round_trip_loses_nothing(spoken: list[Message]) -> None:
-    decoded = anthropic.read(anthropic.write(spoken))
+def test_a_second_round_trip_loses_nothing(conversation: list[Message]) -> None:
+    decoded = anthropic.read(anthropic.write(conversation))
 
     assert anthropic.read(anthropic.write(decoded)) == decoded
 
 
 @given(messages)
-def test_written_messages_are_detected_as_anthropic_or_read_alike(spoken: Message) -> None:
-    for element in anthropic.write([spoken]):
+def test_written_messages_are_detected_as_anthropic_or_read_alike(conversation: Message) -> None:
+    for element in anthropic.write([conversation]):
         dialect = dialect_of(element)
 
         assert dialect in ("anthropic", "chat-completions")
@@ -508,21 +512,21 @@ _keys = st.sampled_from(
     " thinking signature value image_url tool_calls function_call additional_kwargs tool_call_id function arguments"
     " delta message".split()
 )
-_odd: st.SearchStrategy[Any] = st.recursive(
+_odd_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.just(1.5) | _words,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=6),
     max_leaves=16,
 )
-_blocks = st.builds(lambda kind, rest: {**rest, "type": kind}, _words, st.dictionaries(_keys, _odd, max_size=5))
+_blocks = st.builds(lambda kind, rest: {**rest, "type": kind}, _words, st.dictionaries(_keys, _odd_values, max_size=5))
 _elements = st.builds(
     lambda role, rest, content: {**rest, "role": role, "content": content},
     _words,
-    st.dictionaries(_keys, _odd, max_size=4),
-    st.lists(_blocks | _odd, max_size=4) | _odd,
+    st.dictionaries(_keys, _odd_values, max_size=4),
+    st.lists(_blocks | _odd_values, max_size=4) | _odd_values,
 )
 
 
-@given(st.lists(_elements | _odd, max_size=3))
+@given(st.lists(_elements | _odd_values, max_size=3))
 def test_malformed_messages_never_raise(elements: list[Any]) -> None:
     read = anthropic.read(elements)
 
@@ -533,18 +537,18 @@ def test_malformed_messages_never_raise(elements: list[Any]) -> None:
 def test_very_long_texts_are_read() -> None:
     long = "x" * 10_000_000
 
-    assert anthropic.read([said("assistant", CALL, text(long)), said("user", answer(long))]) == [
+    assert anthropic.read([message_dict("assistant", CALL, text(long)), message_dict("user", tool_result(long))]) == [
         Message.assistant(NOW, long),
         Message.tool("c", long),
     ]
 
 
-@pytest.mark.parametrize("block", [{"type": "x", "value": 5}, answer(5), {**CALL, "input": 5}])
+@pytest.mark.parametrize("block", [{"type": "x", "value": 5}, tool_result(5), {**CALL, "input": 5}])
 def test_too_deeply_nested_content_raises_not_json(block: dict[str, Any]) -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [{"type": "x", "content": deep}]
-    element = said("assistant", {key: deep if value == 5 else value for key, value in block.items()})
+    element = message_dict("assistant", {key: deep if value == 5 else value for key, value in block.items()})
 
     with pytest.raises(json.NotJson):
         anthropic.read([element])
@@ -555,24 +559,24 @@ def test_too_deeply_nested_content_raises_not_json(block: dict[str, Any]) -> Non
 # The normal form: messages after the losses listed in LOSSES
 
 
-def normal(spoken: Sequence[Message]) -> list[Message]:
-    return [one for message in spoken for one in _cut(message)]
+def normalize(conversation: Sequence[Message]) -> list[Message]:
+    return [one for message in conversation for one in _split(message)]
 
 
-def _cut(message: Message) -> Iterator[Message]:
+def _split(message: Message) -> Iterator[Message]:
     role = "system" if message.role == "developer" else message.role
     if not message.parts and role != "tool":
         yield Message(role=role, parts=())
-    for are_results, run in groupby(message.parts, lambda part: isinstance(part, ToolResult)):
+    for are_results, group in groupby(message.parts, lambda part: isinstance(part, ToolResult)):
         if are_results:
-            yield from (Message(role="tool", parts=(_result(part),)) for part in run if isinstance(part, ToolResult))
+            yield from (Message(role="tool", parts=(_result(part),)) for part in group if isinstance(part, ToolResult))
         elif role != "tool":
-            yield Message(role=role, parts=tuple(_once(run)))
+            yield Message(role=role, parts=tuple(_drop_repeated_calls(group)))
 
 
-def _once(run: Iterator[Part]) -> Iterator[Part]:
+def _drop_repeated_calls(group: Iterator[Part]) -> Iterator[Part]:
     calls: set[str] = set()
-    for part in run:
+    for part in group:
         if isinstance(part, ToolCall):
             if part.call_id in calls:
                 continue

@@ -30,7 +30,7 @@ def user(*content: Any) -> dict[str, Any]:
 
 NOW = ToolCall(call_id="c", name="now", arguments='{"tz": 1}')
 
-READ: dict[str, tuple[dict[str, Any], Message]] = {
+READ_CASES: dict[str, tuple[dict[str, Any], Message]] = {
     "text": ({"role": "user", "content": "hi"}, Message.user("hi")),
     "an id and a name": (
         {"role": "user", "content": "hi", "id": "m", "name": "Ann"},
@@ -203,7 +203,7 @@ READ: dict[str, tuple[dict[str, Any], Message]] = {
 }
 
 
-@pytest.mark.parametrize(("element", "message"), READ.values(), ids=READ)
+@pytest.mark.parametrize(("element", "message"), READ_CASES.values(), ids=READ_CASES)
 def test_a_message_is_read(element: dict[str, Any], message: Message) -> None:
     assert chat_completions.read([element]) == [message]
 
@@ -223,7 +223,7 @@ def test_a_legacy_function_result_is_matched_to_its_call_by_name() -> None:
     ]
 
 
-WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
+WRITE_CASES: dict[str, tuple[Message, list[dict[str, Any]]]] = {
     "text": (Message.user("a", "b"), [{"role": "user", "content": "ab"}]),
     "nothing": (Message.assistant(), [assistant(content="")]),
     "a name": (
@@ -314,24 +314,24 @@ WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize(("message", "expected"), WRITTEN.values(), ids=WRITTEN)
+@pytest.mark.parametrize(("message", "expected"), WRITE_CASES.values(), ids=WRITE_CASES)
 def test_a_message_is_written(message: Message, expected: list[dict[str, Any]]) -> None:
     assert chat_completions.write([message]) == expected
 
 
 @given(st.lists(messages, max_size=4))
-def test_messages_round_trip_up_to_the_listed_losses(said: list[Message]) -> None:
-    encoded = chat_completions.write(said)
+def test_messages_round_trip_up_to_the_listed_losses(conversation: list[Message]) -> None:
+    encoded = chat_completions.write(conversation)
 
     decoded = chat_completions.read(encoded)
 
-    assert decoded == normal(said)
+    assert decoded == normalize(conversation)
     assert chat_completions.read(msgspec.json.decode(msgspec.json.encode(encoded))) == decoded
 
 
 @given(st.lists(messages, max_size=4))
-def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
-    decoded = chat_completions.read(chat_completions.write(said))
+def test_a_second_round_trip_loses_nothing(conversation: list[Message]) -> None:
+    decoded = chat_completions.read(chat_completions.write(conversation))
 
     assert chat_completions.read(chat_completions.write(decoded)) == decoded
 
@@ -339,8 +339,8 @@ def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
 # The normal form: a message after the losses listed in LOSSES
 
 
-def normal(said: Sequence[Message]) -> list[Message]:
-    complete = [one for message in said for one in _split(message)]
+def normalize(conversation: Sequence[Message]) -> list[Message]:
+    complete = [one for message in conversation for one in _split(message)]
     return [_named_calls(one, index) for index, one in enumerate(complete)]
 
 
@@ -363,22 +363,26 @@ def _result(result: Any) -> ToolResult:
 
 
 def _parts(parts: Sequence[Part], role: str) -> Iterator[Part]:
-    speaks = role == "assistant"
-    if speaks and (thought := "".join(part.text for part in parts if isinstance(part, Reasoning))):
-        yield Reasoning(text=thought)
+    is_assistant = role == "assistant"
+    if is_assistant and (reasoning := "".join(part.text for part in parts if isinstance(part, Reasoning))):
+        yield Reasoning(text=reasoning)
     output = [part for part in parts if isinstance(part, File) or (isinstance(part, Text) and part.text)]
-    noted = False
+    has_annotations = False
     for is_text, group in groupby(output, lambda part: isinstance(part, Text)):
         if not is_text:
             yield from (_file(part) for part in group if isinstance(part, File))
             continue
         texts = [part for part in group if isinstance(part, Text)]
-        notes = tuple(map(_note, filter(_is_citation, texts[0].annotations))) if speaks and not noted else ()
-        noted = True
+        notes = (
+            tuple(map(_note, filter(_is_citation, texts[0].annotations)))
+            if is_assistant and not has_annotations
+            else ()
+        )
+        has_annotations = True
         yield Text(text="".join(part.text for part in texts), annotations=notes)
-    if speaks and (refused := "".join(part.text for part in parts if isinstance(part, Refusal))):
-        yield Refusal(text=refused)
-    if speaks:
+    if is_assistant and (refusal := "".join(part.text for part in parts if isinstance(part, Refusal))):
+        yield Refusal(text=refusal)
+    if is_assistant:
         yield from (part for part in parts if isinstance(part, ToolCall))
     yield from (part for part in parts if isinstance(part, Data))
 

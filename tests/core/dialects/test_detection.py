@@ -22,7 +22,7 @@ U = {"role": "user", "content": "hi"}
 A = {"role": "assistant", "content": "hello"}
 
 
-class Odd:
+class RaisingObject:
     """An object that raises when it is compared or tested for truth."""
 
     __hash__ = None  # type: ignore[assignment]
@@ -34,26 +34,26 @@ class Odd:
         raise ValueError
 
 
-def said(**fields: Any) -> list[Any]:
+def user_messages(**fields: Any) -> list[Any]:
     """A list of one user message with these fields."""
     return [{"role": "user", **fields}]
 
 
 MESSAGES: dict[str, Any] = {
     "text": [U, A],
-    "null content": said(content=None),
-    "content of strings and objects": said(content=["a", {"type": "text", "text": "b"}]),
-    "empty content": said(content=[]),
-    "content of one typed object": said(content={"type": "text", "text": "a"}),
+    "null content": user_messages(content=None),
+    "content of strings and objects": user_messages(content=["a", {"type": "text", "text": "b"}]),
+    "empty content": user_messages(content=[]),
+    "content of one typed object": user_messages(content={"type": "text", "text": "a"}),
     "no calls": [{"role": "assistant", "tool_calls": []}],
     "calls": [{"role": "assistant", "tool_calls": [{"id": "c"}]}],
     "a function call": [{"role": "assistant", "function_call": {}}],
     "a call's id": [{"role": "tool", "tool_call_id": "c"}],
-    "text under text": said(text=""),
-    "text under message": said(message="hi"),
-    "parts": said(parts=["a", {}]),
-    "no parts": said(parts=[]),
-    "a delta": said(delta={"content": "hi"}),
+    "text under text": user_messages(text=""),
+    "text under message": user_messages(message="hi"),
+    "parts": user_messages(parts=["a", {}]),
+    "no parts": user_messages(parts=[]),
+    "a delta": user_messages(delta={"content": "hi"}),
     "a known author": [{"author": "user", "text": "hi"}],
     "a known sender": [{"sender": "Bot", "text": "hi"}],
     "an author where the role is empty": [{"role": "", "author": "user", "text": "hi"}],
@@ -88,20 +88,20 @@ NOT_MESSAGES: dict[str, Any] = {
     "a role alone": [{"role": "user"}],
     "no role": [{"content": "hi"}],
     "an empty role": [{"role": "", "content": "hi"}],
-    "a number": said(content=5),
-    "numbers inside": said(content=[1, 2]),
-    "an object without a type": said(content={"a": 1}),
-    "an object with an odd type": said(content={"type": 1}),
-    "text that is none": said(text=None),
-    "a message that is an object": said(message={"content": "hi"}),
-    "parts that are none": said(parts="hi"),
-    "parts of numbers": said(parts=[1]),
-    "calls that are none": said(tool_calls={"id": "c"}),
-    "calls of strings": said(tool_calls=["c"]),
-    "a function call that is text": said(function_call="f()"),
-    "a call's id that is a number": said(tool_call_id=1),
-    "an empty delta": said(delta={}),
-    "a tuple of content": said(content=("a",)),
+    "a number": user_messages(content=5),
+    "numbers inside": user_messages(content=[1, 2]),
+    "an object without a type": user_messages(content={"a": 1}),
+    "an object with an odd type": user_messages(content={"type": 1}),
+    "text that is none": user_messages(text=None),
+    "a message that is an object": user_messages(message={"content": "hi"}),
+    "parts that are none": user_messages(parts="hi"),
+    "parts of numbers": user_messages(parts=[1]),
+    "calls that are none": user_messages(tool_calls={"id": "c"}),
+    "calls of strings": user_messages(tool_calls=["c"]),
+    "a function call that is text": user_messages(function_call="f()"),
+    "a call's id that is a number": user_messages(tool_call_id=1),
+    "an empty delta": user_messages(delta={}),
+    "a tuple of content": user_messages(content=("a",)),
 }
 
 
@@ -111,7 +111,7 @@ def test_other_values_are_not_detected_as_chat_messages(value: Any) -> None:
 
 
 CALL = {"type": "function_call", "name": "now", "arguments": "{}"}
-REASONED = {"type": "reasoning", "summary": []}
+REASONING = {"type": "reasoning", "summary": []}
 LC = {"lc": 1, "id": ["langchain", "schema", "HumanMessage"], "kwargs": {"content": "hi"}}
 
 DIALECTS: dict[str, tuple[Any, str | None]] = {
@@ -144,8 +144,8 @@ DIALECTS: dict[str, tuple[Any, str | None]] = {
     "an output": ([{"type": "function_call_output", "call_id": "c", "output": "x"}], "responses"),
     "a custom output": ([{"type": "custom_tool_call_output", "call_id": "c", "output": []}], "responses"),
     "an output without a call": ([{"type": "function_call_output", "output": "x"}], None),
-    "only reasoning": ([REASONED], None),
-    "reasoning and a call": ([REASONED, CALL], "responses"),
+    "only reasoning": ([REASONING], None),
+    "reasoning and a call": ([REASONING, CALL], "responses"),
     "reasoning by content": ([{"type": "reasoning", "content": []}, CALL], "responses"),
     "encrypted reasoning": ([{"type": "reasoning", "encrypted_content": "x"}, CALL], "responses"),
     "reasoning of nothing": ([{"type": "reasoning"}, CALL], None),
@@ -160,48 +160,51 @@ DIALECTS: dict[str, tuple[Any, str | None]] = {
     "a file in an item of ours": ([{"type": "palaver:file", "media_type": "image/png"}], "responses"),
     "another call alone": ([{"type": "web_search_call", "id": "x"}], None),
     "another call without an id": ([{"type": "web_search_call"}, CALL], None),
-    "input text": (said(content=[{"type": "input_text", "text": "hi"}]), "responses"),
+    "input text": (user_messages(content=[{"type": "input_text", "text": "hi"}]), "responses"),
     "output text by an unknown role": (
         [{"role": "x", "content": [{"type": "output_text", "text": "hi"}]}],
         "responses",
     ),
-    "an input image": (said(content=[{"type": "input_image"}]), "responses"),
-    "an input file": (said(content=[{"type": "input_file"}]), "responses"),
+    "an input image": (user_messages(content=[{"type": "input_image"}]), "responses"),
+    "an input file": (user_messages(content=[{"type": "input_file"}]), "responses"),
     "Slack's": ([{"type": "message", "user": "U1", "text": "hi"}], None),
     # palaver
     "a call of ours": (
         [{"role": "assistant", "parts": [{"type": "tool-call", "call_id": "c", "name": "f"}]}],
         "palaver",
     ),
-    "a file of ours": (said(parts=[{"type": "file", "media_type": "image/png"}]), "palaver"),
-    "a file id of ours": (said(parts=[{"type": "file", "file_id": "f"}]), "palaver"),
-    "a refusal of ours": (said(parts=[{"type": "refusal", "text": "no"}]), "palaver"),
-    "data of ours": (said(parts=[{"type": "data", "name": "n", "value": 1}]), "palaver"),
-    "data of ours with no value": (said(parts=[{"type": "data", "name": "n"}]), "palaver"),
-    "data of somebody's": (said(parts=[{"type": "data", "data": 1}]), "ui-message"),
-    "reasoning of ours": (said(parts=[{"type": "reasoning", "text": "", "encrypted": "x"}]), "palaver"),
+    "a file of ours": (user_messages(parts=[{"type": "file", "media_type": "image/png"}]), "palaver"),
+    "a file id of ours": (user_messages(parts=[{"type": "file", "file_id": "f"}]), "palaver"),
+    "a refusal of ours": (user_messages(parts=[{"type": "refusal", "text": "no"}]), "palaver"),
+    "data of ours": (user_messages(parts=[{"type": "data", "name": "n", "value": 1}]), "palaver"),
+    "data of ours with no value": (user_messages(parts=[{"type": "data", "name": "n"}]), "palaver"),
+    "data of somebody's": (user_messages(parts=[{"type": "data", "data": 1}]), "ui-message"),
+    "reasoning of ours": (user_messages(parts=[{"type": "reasoning", "text": "", "encrypted": "x"}]), "palaver"),
     "ours by an unknown role": ([{"role": "x", "parts": [{"type": "text", "text": "hi"}]}], None),
     # gemini
     "gemini": ([{"role": "model", "parts": [{"text": "hi"}]}], "gemini"),
     "a function call of gemini's": ([{"role": "model", "parts": [{"functionCall": {}}]}], "gemini"),
-    "inline data in snake case": (said(parts=[{"inline_data": {}}]), "gemini"),
+    "inline data in snake case": (user_messages(parts=[{"inline_data": {}}]), "gemini"),
     "parts without a role": ([{"parts": [{"text": "hi"}]}], None),
     # gen-ai
     "a call of gen-ai's": ([{"role": "assistant", "parts": [{"type": "tool_call", "id": "c"}]}], "gen-ai"),
-    "a blob": (said(parts=[{"type": "blob"}]), "gen-ai"),
-    "text under content": (said(parts=[{"type": "text", "content": "hi"}]), "gen-ai"),
+    "a blob": (user_messages(parts=[{"type": "blob"}]), "gen-ai"),
+    "text under content": (user_messages(parts=[{"type": "text", "content": "hi"}]), "gen-ai"),
     # ui-message
-    "text parts alone": (said(parts=[{"type": "text", "text": "hi"}]), "ui-message"),
+    "text parts alone": (user_messages(parts=[{"type": "text", "text": "hi"}]), "ui-message"),
     "text and reasoning": (
         [{"role": "assistant", "parts": [{"type": "reasoning", "text": "hm"}, {"type": "text", "text": "hi"}]}],
         "ui-message",
     ),
-    "no parts": (said(parts=[]), "ui-message"),
+    "no parts": (user_messages(parts=[]), "ui-message"),
     "text parts beside one of ours": (
-        said(parts=[{"type": "text", "text": "hi"}, {"type": "file", "media_type": "image/png"}]),
+        user_messages(parts=[{"type": "text", "text": "hi"}, {"type": "file", "media_type": "image/png"}]),
         "palaver",
     ),
-    "a file of the AI SDK": (said(parts=[{"type": "file", "mediaType": "image/png", "url": "x"}]), "ui-message"),
+    "a file of the AI SDK": (
+        user_messages(parts=[{"type": "file", "mediaType": "image/png", "url": "x"}]),
+        "ui-message",
+    ),
     "a tool part": (
         [{"role": "assistant", "parts": [{"type": "tool-now", "state": "output-available"}]}],
         "ui-message",
@@ -210,21 +213,21 @@ DIALECTS: dict[str, tuple[Any, str | None]] = {
         [{"role": "assistant", "parts": [{"type": "step-start"}, {"type": "text", "text": "hi"}]}],
         "ui-message",
     ),
-    "parts win over content": (said(content="hi", parts=[{"type": "step-start"}]), "ui-message"),
-    "no parts beside content": (said(content="hi", parts=[]), "chat-completions"),
-    "no parts beside null": (said(content=None, parts=[]), "chat-completions"),
+    "parts win over content": (user_messages(content="hi", parts=[{"type": "step-start"}]), "ui-message"),
+    "no parts beside content": (user_messages(content="hi", parts=[]), "chat-completions"),
+    "no parts beside null": (user_messages(content=None, parts=[]), "chat-completions"),
     # anthropic
     "tool use": ([{"role": "assistant", "content": [{"type": "tool_use", "id": "t"}]}], "anthropic"),
-    "a tool's result": (said(content=[{"type": "tool_result", "tool_use_id": "t"}]), "anthropic"),
-    "a source": (said(content=[{"type": "image", "source": {"type": "base64"}}]), "anthropic"),
+    "a tool's result": (user_messages(content=[{"type": "tool_result", "tool_use_id": "t"}]), "anthropic"),
+    "a source": (user_messages(content=[{"type": "image", "source": {"type": "base64"}}]), "anthropic"),
     "a whole answer of anthropic's": ([{"type": "message", "stop_reason": None, **A}], "anthropic"),
     "thinking in an item": ([{"type": "message", "role": "assistant", "content": [{"type": "thinking"}]}], "anthropic"),
     # chat-completions
     "text": ([U, A], "chat-completions"),
     "one message outside a list": (U, "chat-completions"),
     "a log row with a role": ([{"type": "system", **U}], "chat-completions"),
-    "a picture": (said(content=[{"type": "image_url", "image_url": {"url": "x"}}]), "chat-completions"),
-    "parts of strings": (said(parts=["hi"]), "chat-completions"),
+    "a picture": (user_messages(content=[{"type": "image_url", "image_url": {"url": "x"}}]), "chat-completions"),
+    "parts of strings": (user_messages(parts=["hi"]), "chat-completions"),
     "an odd role alone": ([{"role": "admin", "content": "all"}], None),
     "an odd role among known ones": ([{"role": "admin", "content": "all"}, U], "chat-completions"),
     "OpenInference's": ([{"message": U}, {"message": {"role": "assistant", "tool_calls": []}}], "chat-completions"),
@@ -243,10 +246,13 @@ DIALECTS: dict[str, tuple[Any, str | None]] = {
     "a tuple": ((U,), None),
     "bytes": (b"hi", None),
     # odd values where a type or a list belongs
-    "a type that is a list": (said(content=[{"type": []}]), "chat-completions"),
-    "a part's type that is an object": (said(parts=[{"type": {}}]), "chat-completions"),
-    "a type that cannot be compared": ([{"type": Odd(), "lc": Odd(), "parts": Odd(), **U}], "chat-completions"),
-    "an odd object": (Odd(), None),
+    "a type that is a list": (user_messages(content=[{"type": []}]), "chat-completions"),
+    "a part's type that is an object": (user_messages(parts=[{"type": {}}]), "chat-completions"),
+    "a type that cannot be compared": (
+        [{"type": RaisingObject(), "lc": RaisingObject(), "parts": RaisingObject(), **U}],
+        "chat-completions",
+    ),
+    "an odd object": (RaisingObject(), None),
 }
 
 
@@ -258,12 +264,12 @@ def test_the_dialect_of_a_value_is_detected(value: Any, dialect: str | None) -> 
 def test_a_list_is_split_where_the_dialect_changes() -> None:
     unknown_role = {"role": "x", "content": "hi"}
 
-    assert split_by_dialect([U, unknown_role, REASONED, CALL, A]) == [
+    assert split_by_dialect([U, unknown_role, REASONING, CALL, A]) == [
         Segment("chat-completions", [U, unknown_role]),
-        Segment("responses", [REASONED, CALL], 2),
+        Segment("responses", [REASONING, CALL], 2),
         Segment("chat-completions", [A], 4),
     ]
-    assert split_by_dialect([unknown_role, REASONED]) is None
+    assert split_by_dialect([unknown_role, REASONING]) is None
 
 
 def test_wrapped_messages_are_unwrapped_without_changing_the_input() -> None:
@@ -315,26 +321,26 @@ _keys = st.sampled_from(
     " name arguments call_id output summary value media_type stop_reason source additional_kwargs".split()
 )
 _leaves = st.none() | st.booleans() | st.integers(0, 2) | _words | st.text(max_size=3)
-_odd = st.sampled_from([(), b"", 1.5, float("nan"), {1, 2}, object(), Odd(), int])
+_odd_values = st.sampled_from([(), b"", 1.5, float("nan"), {1, 2}, object(), RaisingObject(), int])
 _values: st.SearchStrategy[Any] = st.recursive(
     _leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=5), max_leaves=12
 )
-_shaped = st.dictionaries(_keys, _values, max_size=3).flatmap(
+_message_like = st.dictionaries(_keys, _values, max_size=3).flatmap(
     lambda rest: st.builds(lambda role, content: {"role": role, "content": content, **rest}, _words, _values)
 )
 _anything = st.recursive(
-    _leaves | _odd,
+    _leaves | _odd_values,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys | st.integers(), inner, max_size=4),
     max_leaves=12,
 )
 
 
-@given(_values | st.lists(_shaped, max_size=3))
+@given(_values | st.lists(_message_like, max_size=3))
 def test_chat_messages_always_have_a_dialect(value: Any) -> None:
     assert dialect_of(value) is not None or not is_chat_messages(value)
 
 
-@given(_anything | st.lists(_shaped | _anything, max_size=3))
+@given(_anything | st.lists(_message_like | _anything, max_size=3))
 def test_detection_never_raises(value: Any) -> None:
     is_chat_messages(value)
     dialect_of(value)
@@ -342,7 +348,7 @@ def test_detection_never_raises(value: Any) -> None:
     explain_rejection(value)
 
 
-@given(st.lists(_shaped | _values, max_size=3))
+@given(st.lists(_message_like | _values, max_size=3))
 def test_key_order_and_unknown_keys_do_not_affect_detection(value: list[Any]) -> None:
     reordered = [dict(reversed(one.items())) | {"zzz": 1} if isinstance(one, dict) else one for one in value]
 
@@ -359,7 +365,7 @@ def test_deeply_nested_values_do_not_overflow_the_stack() -> None:
     assert dialect_of(deep) is None
 
 
-@given(st.lists(_shaped | _values, min_size=1, max_size=2).map(lambda made: made[0]))
+@given(st.lists(_message_like | _values, min_size=1, max_size=2).map(lambda made: made[0]))
 def test_plain_detection_agrees_with_full_detection(element: Any) -> None:
     verdict = detect_plain_element(element)
 

@@ -14,7 +14,7 @@ from palaver.errors import InvalidMessages
 from tests.core.strategies import Unwritable, messages
 
 U = {"role": "user", "content": "hi"}
-OURS = {"role": "assistant", "id": "m", "parts": [{"type": "data", "name": "n", "value": 1}]}
+PALAVER_MESSAGE = {"role": "assistant", "id": "m", "parts": [{"type": "data", "name": "n", "value": 1}]}
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ OURS = {"role": "assistant", "id": "m", "parts": [{"type": "data", "name": "n", 
         ([U], [Message.user("hi")]),
         (U, [Message.user("hi")]),
         (
-            [U, OURS, {"message": U}, {"message": OURS}],
+            [U, PALAVER_MESSAGE, {"message": U}, {"message": PALAVER_MESSAGE}],
             [
                 Message.user("hi"),
                 Message(role="assistant", id="m", parts=(Data(name="n", value=1),)),
@@ -162,7 +162,7 @@ _keys = st.sampled_from(
     " args value reasoning reasoning_content thinking signature extras metadata index start_index"
     " approval_request_id".split()
 )
-_odd: st.SearchStrategy[Any] = st.recursive(
+_odd_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.just(1.5) | _words,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=6),
     max_leaves=16,
@@ -172,15 +172,15 @@ _odd: st.SearchStrategy[Any] = st.recursive(
 def _element(kinds: list[str]) -> st.SearchStrategy[Any]:
     return st.builds(
         lambda rest, part, content, kind, more: {"type": kind, **rest, **part, "content": content, **more},
-        st.dictionaries(_keys, _odd, max_size=5),
+        st.dictionaries(_keys, _odd_values, max_size=5),
         st.fixed_dictionaries({}, optional={"role": _words, "parts": st.lists(_block, max_size=4)}),
-        _odd | st.lists(_block, max_size=4),
+        _odd_values | st.lists(_block, max_size=4),
         st.sampled_from(kinds),
-        st.dictionaries(_keys, _odd, max_size=2),
+        st.dictionaries(_keys, _odd_values, max_size=2),
     )
 
 
-_block = st.builds(lambda kind, rest: {**rest, "type": kind}, _words, st.dictionaries(_keys, _odd, max_size=5))
+_block = st.builds(lambda kind, rest: {**rest, "type": kind}, _words, st.dictionaries(_keys, _odd_values, max_size=5))
 _elements = st.lists(
     _element(["message", "human", "ai", "tool", "function_call", "reasoning", "mcp_approval_request"]) | _block,
     max_size=3,

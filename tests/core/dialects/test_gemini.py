@@ -24,7 +24,7 @@ def response(name: str = "now", **fields: Any) -> dict[str, Any]:
     return {"functionResponse": {"name": name, **fields}}
 
 
-def now(call_id: str, arguments: str = "{}") -> ToolCall:
+def now_call(call_id: str, arguments: str = "{}") -> ToolCall:
     return ToolCall(call_id=call_id, name="now", arguments=arguments)
 
 
@@ -33,9 +33,9 @@ def content(role: str, *parts: Any) -> dict[str, Any]:
 
 
 CODE = {"executableCode": {"language": "PYTHON", "code": "1"}}
-RAN = {"code_execution_result": {"outcome": "OUTCOME_OK", "output": "1"}}
+CODE_RESULT = {"code_execution_result": {"outcome": "OUTCOME_OK", "output": "1"}}
 
-READ: dict[str, tuple[list[Any], list[Message]]] = {
+READ_CASES: dict[str, tuple[list[Any], list[Message]]] = {
     "text": ([{"text": "a"}, "b", {"text": ""}, {"type": "text", "text": "c"}], [Message.assistant("a", "b", "c")]),
     "nothing": ([], [Message.assistant()]),
     "no words": ([{"text": ""}, {"text": "", "thought": True}], [Message.assistant()]),
@@ -61,7 +61,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
         [
             Message.assistant(
                 Reasoning(text="", encrypted="x"),
-                now("c"),
+                now_call("c"),
                 Reasoning(text="", encrypted="y"),
                 "a",
                 Reasoning(text="", encrypted="z"),
@@ -78,10 +78,10 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
         ],
         [
             Message.assistant(
-                now("c", '{"tz":[1,"é"]}'),
+                now_call("c", '{"tz":[1,"é"]}'),
                 Reasoning(text="", encrypted="x"),
-                now("call_0_2", ""),
-                now("call_0_3", '{"tz": 1}'),
+                now_call("call_0_2", ""),
+                now_call("call_0_3", '{"tz": 1}'),
                 ToolCall(call_id="call_0_4", name=""),
             )
         ],
@@ -109,7 +109,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
             response(id="c"),
         ],
         [
-            Message.assistant(now("c", "")),
+            Message.assistant(now_call("c", "")),
             Message.tool("c", [1]),
             Message.tool("c", "no", is_error=True),
             Message.tool("c", {"error": None, "output": 1}),
@@ -152,7 +152,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
     "what has no place with us": (
         [
             CODE,
-            RAN,
+            CODE_RESULT,
             {"functionCall": 5},
             {"functionResponse": [1]},
             {"inlineData": {"data": 5}},
@@ -164,7 +164,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
         [
             Message.assistant(
                 Data(name="gemini:executableCode", value=CODE),
-                Data(name="gemini:codeExecutionResult", value=RAN),
+                Data(name="gemini:codeExecutionResult", value=CODE_RESULT),
                 Data(name="gemini:functionCall", value={"functionCall": 5}),
                 Data(name="gemini:functionResponse", value={"functionResponse": [1]}),
                 Data(name="gemini:inlineData", value={"inlineData": {"data": 5}}),
@@ -178,7 +178,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
 }
 
 
-@pytest.mark.parametrize(("parts", "expected"), READ.values(), ids=READ)
+@pytest.mark.parametrize(("parts", "expected"), READ_CASES.values(), ids=READ_CASES)
 def test_a_message_is_read(parts: list[Any], expected: list[Message]) -> None:
     assert gemini.read([content("model", *parts)]) == expected
 
@@ -213,12 +213,12 @@ def test_a_result_without_an_id_is_matched_to_a_pending_call_of_its_name() -> No
     )
 
     assert output == [
-        Message.assistant(now("call_0_0", '{"old":1}')),
+        Message.assistant(now_call("call_0_0", '{"old":1}')),
         Message.assistant(
-            now("call_1_0", ""),
+            now_call("call_1_0", ""),
             ToolCall(call_id="call_1_1", name="other", arguments="{}"),
-            now("call_1_2", ""),
-            now("c", ""),
+            now_call("call_1_2", ""),
+            now_call("c", ""),
         ),
         Message.tool("call_1_0", {"n": 1}),
         Message.tool("call_1_1", {}),
@@ -230,7 +230,7 @@ def test_a_result_without_an_id_is_matched_to_a_pending_call_of_its_name() -> No
     ]
 
 
-WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
+WRITE_CASES: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
     "roles": (
         [
             Message.system("a"),
@@ -247,7 +247,9 @@ WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
     ),
     "calls and their results": (
         [
-            Message.assistant(now("c", '{"tz": 1}'), ToolCall(call_id="d", name="f"), now("", "[1]"), now("e", "{tz")),
+            Message.assistant(
+                now_call("c", '{"tz": 1}'), ToolCall(call_id="d", name="f"), now_call("", "[1]"), now_call("e", "{tz")
+            ),
             Message.tool("c", {"t": 1}),
             Message.tool("d", "no", is_error=True),
             Message(role="tool", name="n", parts=(ToolResult(call_id="x", output="a"), Text(text="gone"))),
@@ -279,7 +281,7 @@ WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
                 Reasoning(text=""),
                 Reasoning(text="", encrypted="y"),
                 Text(text=""),
-                now("c"),
+                now_call("c"),
                 Reasoning(text="", encrypted="v"),
                 Refusal(text="no"),
                 File(media_type="image/png", data="AAAA", url="https://host/a", filename="a.png"),
@@ -324,7 +326,7 @@ WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize(("conversation", "expected"), WRITTEN.values(), ids=WRITTEN)
+@pytest.mark.parametrize(("conversation", "expected"), WRITE_CASES.values(), ids=WRITE_CASES)
 def test_messages_are_written(conversation: list[Message], expected: list[dict[str, Any]]) -> None:
     assert gemini.write(conversation) == expected
 
@@ -332,7 +334,7 @@ def test_messages_are_written(conversation: list[Message], expected: list[dict[s
 # Round trips
 
 
-def _named(message: Message) -> Message:
+def _with_call_ids(message: Message) -> Message:
     """Give every call and result an id; results without one are tested above."""
     parts = [
         msgspec.structs.replace(part, call_id=part.call_id or "c") if isinstance(part, ToolCall | ToolResult) else part
@@ -341,26 +343,26 @@ def _named(message: Message) -> Message:
     return msgspec.structs.replace(message, parts=tuple(parts))
 
 
-@given(st.lists(messages.map(_named), max_size=5))
-def test_messages_round_trip_up_to_the_listed_losses(said: list[Message]) -> None:
-    encoded = gemini.write(said)
+@given(st.lists(messages.map(_with_call_ids), max_size=5))
+def test_messages_round_trip_up_to_the_listed_losses(conversation: list[Message]) -> None:
+    encoded = gemini.write(conversation)
 
     decoded = gemini.read(encoded)
 
-    assert decoded == normal(said)
+    assert decoded == normalize(conversation)
     assert gemini.read(msgspec.json.decode(msgspec.json.encode(encoded))) == decoded
 
 
 @given(st.lists(messages, max_size=5))
-def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
-    decoded = gemini.read(gemini.write(said))
+def test_a_second_round_trip_loses_nothing(conversation: list[Message]) -> None:
+    decoded = gemini.read(gemini.write(conversation))
 
     assert gemini.read(gemini.write(decoded)) == decoded
 
 
 @given(st.lists(messages, max_size=4))
-def test_written_messages_are_detected_as_gemini(said: list[Message]) -> None:
-    encoded = gemini.write([Message.user("hi"), *said])
+def test_written_messages_are_detected_as_gemini(conversation: list[Message]) -> None:
+    encoded = gemini.write([Message.user("hi"), *conversation])
 
     assert dialect_of(encoded) == "gemini"
     assert {dialect_of(one) for one in encoded} == {"gemini"}
@@ -374,23 +376,25 @@ _keys = st.sampled_from(
     " partMetadata palaver refusal value error output type content tool_call_id".split()
 )
 _words = st.sampled_from(["", "user", "model", "function", "text", "reasoning", "now", "\0", "\ud800", "data:;base64,"])
-_odd: st.SearchStrategy[Any] = st.recursive(
+_odd_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.just(1.5) | _words,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=5),
     max_leaves=16,
 )
-_element = st.fixed_dictionaries({"parts": st.lists(_odd, max_size=4)}, optional={"role": _words, "content": _odd})
+_element = st.fixed_dictionaries(
+    {"parts": st.lists(_odd_values, max_size=4)}, optional={"role": _words, "content": _odd_values}
+)
 
 
-@given(st.lists(_element | _odd, max_size=3))
+@given(st.lists(_element | _odd_values, max_size=3))
 def test_malformed_messages_never_raise(elements: list[Any]) -> None:
     gemini.write(gemini.read(elements))
 
 
 def test_very_long_texts_and_many_calls_are_read() -> None:
-    long, many = "x" * 10_000_000, [call() for _ in range(20_000)]
+    long, calls = "x" * 10_000_000, [call() for _ in range(20_000)]
 
-    answered = gemini.read([content("model", *many), content("user", *[response() for _ in many])])
+    answered = gemini.read([content("model", *calls), content("user", *[response() for _ in calls])])
 
     assert gemini.read([content("model", {"text": long})]) == [Message.assistant(long)]
     assert [one.call_id for one in answered[0].tool_calls] == [
@@ -419,29 +423,29 @@ def test_arguments_that_are_not_json_raise_not_json() -> None:
 # The normal form: messages after the losses listed in LOSSES
 
 
-def normal(said: Sequence[Message]) -> list[Message]:
+def normalize(conversation: Sequence[Message]) -> list[Message]:
     read: list[Message] = []
-    called: set[str] = set()
-    for message in said:
+    call_ids: set[str] = set()
+    for message in conversation:
         if message.role == "tool":
-            read += [_result(result, message.name, called) for result in message.tool_results]
+            read += [_result(result, message.name, call_ids) for result in message.tool_results]
             continue
         role = "system" if message.role == "developer" else message.role
         if not message.parts:
             read.append(Message(role=role, parts=()))
         for are_results, group in groupby(message.parts, lambda part: isinstance(part, ToolResult)):
             if are_results:
-                read += [_result(part, None, called) for part in group if isinstance(part, ToolResult)]
+                read += [_result(part, None, call_ids) for part in group if isinstance(part, ToolResult)]
             else:
-                read.append(Message(role=role, parts=_parts(group, called)))
+                read.append(Message(role=role, parts=_parts(group, call_ids)))
     return read
 
 
-def _result(result: ToolResult, name: str | None, called: set[str]) -> Message:
-    return Message(role="tool", parts=(result,), name=None if result.call_id in called else name or None)
+def _result(result: ToolResult, name: str | None, call_ids: set[str]) -> Message:
+    return Message(role="tool", parts=(result,), name=None if result.call_id in call_ids else name or None)
 
 
-def _parts(group: Any, called: set[str]) -> tuple[Part, ...]:
+def _parts(group: Any, call_ids: set[str]) -> tuple[Part, ...]:
     parts: dict[Any, Part] = {}
     for index, part in enumerate(group):
         match part:
@@ -450,7 +454,7 @@ def _parts(group: Any, called: set[str]) -> tuple[Part, ...]:
             case Text(text=words):
                 parts[index] = Text(text=words)
             case ToolCall(call_id=call_id, name=name, parsed=value):
-                called.add(call_id)
+                call_ids.add(call_id)
                 args = value if isinstance(value, dict) else {"arguments": value}
                 arguments = msgspec.json.encode(args).decode()
                 parts.setdefault(call_id, ToolCall(call_id=call_id, name=name, arguments=arguments))

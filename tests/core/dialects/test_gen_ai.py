@@ -19,20 +19,20 @@ A = (Text(text="a"),)
 CALL = {"type": "tool_call", "id": "c", "name": "now", "arguments": {"tz": 1}}
 
 
-def text(words: str, **ours: Any) -> dict[str, Any]:
-    return {"type": "text", "content": words, **({"palaver": ours} if ours else {})}
+def text(words: str, **palaver_fields: Any) -> dict[str, Any]:
+    return {"type": "text", "content": words, **({"palaver": palaver_fields} if palaver_fields else {})}
 
 
-def response(output: Any, call_id: str | None = "c", **ours: Any) -> dict[str, Any]:
+def response(output: Any, call_id: str | None = "c", **palaver_fields: Any) -> dict[str, Any]:
     answer = {"type": "tool_call_response", "id": call_id, "response": output}
-    return {**answer, "palaver": ours} if ours else answer
+    return {**answer, "palaver": palaver_fields} if palaver_fields else answer
 
 
-def raw(part: Any, kind: str) -> Data:
+def raw_data(part: Any, kind: str) -> Data:
     return Data(name=f"gen-ai:{kind}", value=part)
 
 
-READ: dict[str, tuple[list[Any], list[Message]]] = {
+READ_CASES: dict[str, tuple[list[Any], list[Message]]] = {
     "text": (
         [text("a"), text(""), "b", {"type": "text", "text": "c"}, {"type": "output_text", "text": "d"}, {"text": "e"}],
         [Message.assistant("a", "", "b", "c", "d", "e")],
@@ -168,27 +168,27 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
         ],
         [
             Message.assistant(
-                raw(
+                raw_data(
                     {"type": "server_tool_call", "id": "s", "name": "search", "server_tool_call": {"type": "search"}},
                     "server_tool_call",
                 ),
-                raw(
+                raw_data(
                     {"type": "server_tool_call_response", "id": "s", "server_tool_call_response": {}},
                     "server_tool_call_response",
                 ),
-                raw({"type": "compaction", "id": "x"}, "compaction"),
-                raw({"type": "text", "content": 5}, "text"),
-                raw({"type": "tool_call"}, "tool_call"),
-                raw({"type": "file"}, "file"),
-                raw({"type": ["text"]}, "part"),
-                raw(5, "part"),
+                raw_data({"type": "compaction", "id": "x"}, "compaction"),
+                raw_data({"type": "text", "content": 5}, "text"),
+                raw_data({"type": "tool_call"}, "tool_call"),
+                raw_data({"type": "file"}, "file"),
+                raw_data({"type": ["text"]}, "part"),
+                raw_data(5, "part"),
             )
         ],
     ),
 }
 
 
-@pytest.mark.parametrize(("parts", "expected"), READ.values(), ids=READ)
+@pytest.mark.parametrize(("parts", "expected"), READ_CASES.values(), ids=READ_CASES)
 def test_a_message_is_read(parts: list[Any], expected: list[Message]) -> None:
     assert gen_ai.read([{"role": "assistant", "parts": parts, "finish_reason": "stop"}]) == expected
 
@@ -226,7 +226,7 @@ def test_roles_names_and_tool_results_are_read(element: Any, expected: list[Mess
     assert gen_ai.read([element]) == expected
 
 
-WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
+WRITE_CASES: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
     "a conversation": (
         [
             Message.system("Be brief."),
@@ -321,11 +321,11 @@ WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
         ],
     ),
     "a foreign part, as it was": (
-        [Message.assistant("a", raw({"type": "custom", "x": 1}, "custom"))],
+        [Message.assistant("a", raw_data({"type": "custom", "x": 1}, "custom"))],
         [{"role": "assistant", "parts": [text("a"), {"type": "custom", "x": 1}]}],
     ),
     "a foreign part alone, which others would claim": (
-        [Message.assistant(raw({"type": "dynamic-tool", "toolName": "f"}, "dynamic-tool"))],
+        [Message.assistant(raw_data({"type": "dynamic-tool", "toolName": "f"}, "dynamic-tool"))],
         [
             {
                 "role": "assistant",
@@ -336,7 +336,11 @@ WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
         ],
     ),
     "nothing that was only data": (
-        [Message.assistant("a", raw(CALL, "tool_call"), raw(text("b"), "text"), raw({"type": "x"}, "y"))],
+        [
+            Message.assistant(
+                "a", raw_data(CALL, "tool_call"), raw_data(text("b"), "text"), raw_data({"type": "x"}, "y")
+            )
+        ],
         [
             {
                 "role": "assistant",
@@ -352,24 +356,24 @@ WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize(("conversation", "expected"), WRITTEN.values(), ids=WRITTEN)
+@pytest.mark.parametrize(("conversation", "expected"), WRITE_CASES.values(), ids=WRITE_CASES)
 def test_messages_are_written(conversation: list[Message], expected: list[dict[str, Any]]) -> None:
     assert gen_ai.write(conversation) == expected
 
 
 @given(st.lists(messages, max_size=5))
-def test_messages_round_trip_up_to_the_listed_losses(said: list[Message]) -> None:
-    encoded = gen_ai.write(said)
+def test_messages_round_trip_up_to_the_listed_losses(conversation: list[Message]) -> None:
+    encoded = gen_ai.write(conversation)
 
     decoded = gen_ai.read(encoded)
 
-    assert decoded == normal(said)
+    assert decoded == normalize(conversation)
     assert gen_ai.read(msgspec.json.decode(msgspec.json.encode(encoded))) == decoded
 
 
 @given(st.lists(messages, max_size=5))
-def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
-    decoded = gen_ai.read(gen_ai.write(said))
+def test_a_second_round_trip_loses_nothing(conversation: list[Message]) -> None:
+    decoded = gen_ai.read(gen_ai.write(conversation))
 
     assert gen_ai.read(gen_ai.write(decoded)) == decoded
 
@@ -385,20 +389,23 @@ _keys = st.sampled_from(
     "role type content text parts id name arguments response result modality mime_type uri file_id palaver data value"
     " annotations kind refusal encrypted is_error filename message delta thinking \ud800".split()
 )
-_odd: st.SearchStrategy[Any] = st.recursive(
+_odd_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.just(1.5) | _words,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=6),
     max_leaves=16,
 )
-_parts = st.builds(lambda kind, rest: {**rest, "type": kind}, _words, st.dictionaries(_keys, _odd, max_size=5)) | _odd
+_parts = (
+    st.builds(lambda kind, rest: {**rest, "type": kind}, _words, st.dictionaries(_keys, _odd_values, max_size=5))
+    | _odd_values
+)
 _elements = st.builds(
     lambda rest, parts: {**rest, "parts": parts},
-    st.dictionaries(_keys, _odd, max_size=4),
-    st.lists(_parts, max_size=4) | _odd,
+    st.dictionaries(_keys, _odd_values, max_size=4),
+    st.lists(_parts, max_size=4) | _odd_values,
 )
 
 
-@given(st.lists(_elements | _odd, max_size=3))
+@given(st.lists(_elements | _odd_values, max_size=3))
 def test_malformed_messages_never_raise_and_are_written_in_a_known_dialect(elements: list[Any]) -> None:
     encoded = gen_ai.write(gen_ai.read(elements))
 
@@ -406,7 +413,7 @@ def test_malformed_messages_never_raise_and_are_written_in_a_known_dialect(eleme
     assert {dialect_of(one) for one in encoded} <= {"gen-ai", "palaver"}
 
 
-def _deep() -> Any:
+def _deep_value() -> Any:
     deep: Any = []
     for _ in range(100_000):
         deep = [{"type": "text", "content": deep}]
@@ -418,9 +425,9 @@ def _deep() -> Any:
     [
         {**CALL, "arguments": {"a": Unwritable()}},
         response(Unwritable()),
-        response(_deep()),
+        response(_deep_value()),
         text("", data={"name": "chart", "value": Unwritable()}),
-        {"type": "x", "value": _deep()},
+        {"type": "x", "value": _deep_value()},
         Unwritable(),
     ],
     ids=["arguments", "a result", "a deep result", "our own data", "a deep part", "an object"],
@@ -446,11 +453,11 @@ def test_raw_values_are_not_copied() -> None:
 # The normal form: messages after the losses listed in LOSSES
 
 
-def normal(said: Sequence[Message]) -> list[Message]:
-    waiting: list[str] = []
-    pieces = [piece for message in said for piece in _pieces(message)]
+def normalize(conversation: Sequence[Message]) -> list[Message]:
+    pending_ids: list[str] = []
+    pieces = [piece for message in conversation for piece in _pieces(message)]
     return [
-        Message(role=piece.role, name=piece.name, parts=_normal_parts(piece, index, waiting))
+        Message(role=piece.role, name=piece.name, parts=_normal_parts(piece, index, pending_ids))
         for index, piece in enumerate(pieces)
     ]
 
@@ -472,17 +479,17 @@ def _pieces(message: Message) -> Iterator[Message]:
         yield Message(role=message.role, name=message.name, parts=tuple(output))
 
 
-def _normal_parts(piece: Message, index: int, waiting: list[str]) -> tuple[Part, ...]:
+def _normal_parts(piece: Message, index: int, pending_ids: list[str]) -> tuple[Part, ...]:
     parts: dict[Any, Part] = {}
     for position, part in enumerate(piece.parts or (Text(text=""),)):
         match part:
             case ToolCall(call_id="", name=name, arguments=arguments):
-                waiting.append(f"call_{index}_{position}")
-                parts[position] = ToolCall(call_id=waiting[-1], name=name, arguments=arguments)
+                pending_ids.append(f"call_{index}_{position}")
+                parts[position] = ToolCall(call_id=pending_ids[-1], name=name, arguments=arguments)
             case ToolCall(call_id=call_id):
                 parts.setdefault(call_id, part)
-            case ToolResult(call_id="", output=output, is_error=failed) if waiting:
-                parts[position] = ToolResult(call_id=waiting.pop(0), output=output, is_error=failed)
+            case ToolResult(call_id="", output=output, is_error=failed) if pending_ids:
+                parts[position] = ToolResult(call_id=pending_ids.pop(0), output=output, is_error=failed)
             case File():
                 parts[position] = _normal_file(part)
             case _:

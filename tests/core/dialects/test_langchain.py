@@ -22,11 +22,11 @@ def ai(content: Any = "", **fields: Any) -> dict[str, Any]:
     return {"type": "ai", "content": content, **fields}
 
 
-def now(**fields: Any) -> dict[str, Any]:
+def now_call(**fields: Any) -> dict[str, Any]:
     return {"name": "now", "args": {"tz": 1}, "id": "c", "type": "tool_call", **fields}
 
 
-READ: dict[str, tuple[dict[str, Any], Message]] = {
+READ_CASES: dict[str, tuple[dict[str, Any], Message]] = {
     "a human": ({"type": "human", "content": "hi"}, Message.user("hi")),
     "an id and a name": (
         ai("hi", id="m", name="n", response_metadata={}),
@@ -183,7 +183,7 @@ READ: dict[str, tuple[dict[str, Any], Message]] = {
         ),
     ),
     "calls": (
-        ai("a", tool_calls=[now(), now(id="d"), now()]),
+        ai("a", tool_calls=[now_call(), now_call(id="d"), now_call()]),
         Message.assistant("a", NOW, ToolCall(call_id="d", name="now", arguments='{"tz":1}')),
     ),
     "calls where the content marks them": (
@@ -197,7 +197,7 @@ READ: dict[str, tuple[dict[str, Any], Message]] = {
                 {"type": "tool_call", "id": "d"},
                 {"type": "tool_use"},
             ],
-            tool_calls=[now(id="d"), now(), now(id="e")],
+            tool_calls=[now_call(id="d"), now_call(), now_call(id="e")],
         ),
         Message.assistant(
             "a",
@@ -213,7 +213,7 @@ READ: dict[str, tuple[dict[str, Any], Message]] = {
     ),
     "the exact text of arguments": (
         ai(
-            tool_calls=[now(), now(id="d")],
+            tool_calls=[now_call(), now_call(id="d")],
             additional_kwargs={"tool_calls": [{"id": "c", "function": {"name": "now", "arguments": '{"tz": 1}'}}, 5]},
         ),
         Message.assistant(
@@ -225,7 +225,7 @@ READ: dict[str, tuple[dict[str, Any], Message]] = {
         {
             "type": "AIMessageChunk",
             "content": "",
-            "tool_calls": [now(args={})],
+            "tool_calls": [now_call(args={})],
             "tool_call_chunks": [{"name": "now", "args": '{"tz', "id": "c", "index": 0}, 5],
         },
         Message.assistant(ToolCall(call_id="c", name="now", arguments='{"tz')),
@@ -239,7 +239,7 @@ READ: dict[str, tuple[dict[str, Any], Message]] = {
         Message.assistant(ToolCall(call_id="call_0_0", name="now", arguments="{}")),
     ),
     "calls that LangChain could not parse": (
-        ai(tool_calls=[now()], invalid_tool_calls=[{"name": None, "args": "{tz", "id": None, "error": "?"}]),
+        ai(tool_calls=[now_call()], invalid_tool_calls=[{"name": None, "args": "{tz", "id": None, "error": "?"}]),
         Message.assistant(NOW, ToolCall(call_id="call_0_1", name="unknown", arguments="{tz")),
     ),
     "a result": (
@@ -257,7 +257,7 @@ READ: dict[str, tuple[dict[str, Any], Message]] = {
 }
 
 
-@pytest.mark.parametrize(("element", "message"), READ.values(), ids=READ)
+@pytest.mark.parametrize(("element", "message"), READ_CASES.values(), ids=READ_CASES)
 def test_a_message_is_read(element: dict[str, Any], message: Message) -> None:
     assert langchain.read([element]) == [message]
 
@@ -282,7 +282,7 @@ def test_function_results_match_calls_by_name_and_removals_are_skipped() -> None
         ai([{"type": "x", "value": Unwritable()}]),
         ai([Unwritable()]),
         ai([{"type": "image", "x": Unwritable()}]),
-        ai(tool_calls=[now(args={"a": Unwritable()})]),
+        ai(tool_calls=[now_call(args={"a": Unwritable()})]),
         {"type": "tool", "content": [{"type": "image", "url": "u", "x": Unwritable()}], "tool_call_id": "c"},
     ],
     ids=["a block", "an object", "a file that is none", "arguments", "a result"],
@@ -292,22 +292,22 @@ def test_content_that_is_not_json_raises_not_json(element: Any) -> None:
         langchain.read([element])
 
 
-def flat(kind: str, content: Any, **fields: Any) -> dict[str, Any]:
+def flat_message(kind: str, content: Any, **fields: Any) -> dict[str, Any]:
     return {"type": kind, "content": content, "additional_kwargs": {}, "response_metadata": {}, **fields}
 
 
-WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
+WRITE_CASES: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
     "text": (
         [Message(role="user", id="u", name="n", metadata={"a": 1}, parts=(Text(text="a"), Text(text="b")))],
-        [flat("human", "ab", id="u", name="n")],
+        [flat_message("human", "ab", id="u", name="n")],
     ),
     "instructions": (
         [Message.system("a"), Message(role="developer", parts=(Text(text="b"),))],
-        [flat("system", "a"), flat("system", "b", additional_kwargs={"__openai_role__": "developer"})],
+        [flat_message("system", "a"), flat_message("system", "b", additional_kwargs={"__openai_role__": "developer"})],
     ),
     "nothing": (
         [Message.user(), Message.assistant(), Message.assistant(Reasoning(text="r"), Data(name="n"))],
-        [flat("human", "")],
+        [flat_message("human", "")],
     ),
     "a turn": (
         [
@@ -321,25 +321,25 @@ WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
             ),
         ],
         [
-            flat(
+            flat_message(
                 "ai",
                 "ab",
-                tool_calls=[now()],
+                tool_calls=[now_call()],
                 invalid_tool_calls=[
                     {"name": "f", "args": "{tz", "id": "d", "error": None, "type": "invalid_tool_call"}
                 ],
             ),
-            flat("tool", '{"h":12}', tool_call_id="c", status="success", name="now", id="t"),
-            flat("tool", "no", tool_call_id="d", status="error", name="own", id="t"),
-            flat("tool", "null", tool_call_id="x", status="success", name="own"),
+            flat_message("tool", '{"h":12}', tool_call_id="c", status="success", name="now", id="t"),
+            flat_message("tool", "no", tool_call_id="d", status="error", name="own", id="t"),
+            flat_message("tool", "null", tool_call_id="x", status="success", name="own"),
         ],
     ),
     "a message with its own result": (
         [Message(role="assistant", id="m", parts=(NOW, ToolResult(call_id="c", output="12"), Text(text="a")))],
         [
-            flat("ai", "", tool_calls=[now()], id="m"),
-            flat("tool", "12", tool_call_id="c", status="success", name="now"),
-            flat("ai", "a"),
+            flat_message("ai", "", tool_calls=[now_call()], id="m"),
+            flat_message("tool", "12", tool_call_id="c", status="success", name="now"),
+            flat_message("ai", "a"),
         ],
     ),
     "files": (
@@ -353,7 +353,7 @@ WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
             )
         ],
         [
-            flat(
+            flat_message(
                 "human",
                 [
                     {"type": "text", "text": "a"},
@@ -373,24 +373,24 @@ WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize(("conversation", "expected"), WRITTEN.values(), ids=WRITTEN)
+@pytest.mark.parametrize(("conversation", "expected"), WRITE_CASES.values(), ids=WRITE_CASES)
 def test_messages_are_written(conversation: list[Message], expected: list[dict[str, Any]]) -> None:
     assert langchain.write(conversation) == expected
 
 
 @given(st.lists(messages, max_size=4))
-def test_messages_round_trip_up_to_the_listed_losses(said: list[Message]) -> None:
-    encoded = langchain.write(said)
+def test_messages_round_trip_up_to_the_listed_losses(conversation: list[Message]) -> None:
+    encoded = langchain.write(conversation)
 
     decoded = langchain.read(encoded)
 
-    assert decoded == normal(said)
+    assert decoded == normalize(conversation)
     assert langchain.read(msgspec.json.decode(msgspec.json.encode(encoded))) == decoded
 
 
 @given(st.lists(messages, max_size=4))
-def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
-    decoded = langchain.read(langchain.write(said))
+def test_a_second_round_trip_loses_nothing(conversation: list[Message]) -> None:
+    decoded = langchain.read(langchain.write(conversation))
 
     assert langchain.read(langchain.write(decoded)) == decoded
 
@@ -423,16 +423,16 @@ def test_langchain_loads_written_messages_and_its_serialized_forms_are_read() ->
 # The normal form: a message after the losses listed in LOSSES
 
 
-def normal(said: Sequence[Message]) -> list[Message]:
+def normalize(conversation: Sequence[Message]) -> list[Message]:
     names: dict[str, str] = {}
     complete: list[Message] = []
-    for message in said:
+    for message in conversation:
         names |= {call.call_id: call.name for call in message.tool_calls}
-        own_id = message.id
+        message_id = message.id
         for piece in _pieces(message, names):
             named = _named_calls(piece, len(complete))
-            complete.append(msgspec.structs.replace(named, id=own_id))
-            own_id = None
+            complete.append(msgspec.structs.replace(named, id=message_id))
+            message_id = None
     return complete
 
 

@@ -13,11 +13,11 @@ from tests.core.strategies import messages
 
 
 @given(st.lists(messages, max_size=4))
-def test_messages_round_trip_without_losses(said: list[Message]) -> None:
-    encoded = palaver.write(said)
+def test_messages_round_trip_without_losses(conversation: list[Message]) -> None:
+    encoded = palaver.write(conversation)
 
-    assert palaver.read(encoded) == said
-    assert palaver.read(msgspec.json.decode(msgspec.json.encode(encoded))) == said
+    assert palaver.read(encoded) == conversation
+    assert palaver.read(msgspec.json.decode(msgspec.json.encode(encoded))) == conversation
     assert palaver.LOSSES == ()
 
 

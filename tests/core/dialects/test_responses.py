@@ -26,20 +26,20 @@ def output(call_id: str, **fields: Any) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call_id, "output": "12:00", **fields}
 
 
-def thought(text: str, **fields: Any) -> dict[str, Any]:
+def reasoning_item(text: str, **fields: Any) -> dict[str, Any]:
     return {"type": "reasoning", "summary": [{"type": "summary_text", "text": text}], **fields}
 
 
-def spoken(text: str, **fields: Any) -> dict[str, Any]:
+def assistant_item(text: str, **fields: Any) -> dict[str, Any]:
     piece = {"type": "output_text", "text": text, "annotations": []}
     return {"type": "message", "role": "assistant", "content": [piece], **fields}
 
 
-def asked(*content: Any) -> dict[str, Any]:
+def user_item(*content: Any) -> dict[str, Any]:
     return {"type": "message", "role": "user", "content": list(content)}
 
 
-READ: dict[str, tuple[list[Any], list[Message]]] = {
+READ_CASES: dict[str, tuple[list[Any], list[Message]]] = {
     "nothing": ([], []),
     "an easy message": ([{"role": "user", "content": "hi"}], [Message.user("hi")]),
     "no text": (
@@ -47,7 +47,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
         [Message.user(), Message(role="developer", parts=())],
     ),
     "an id, a status and a name": (
-        [spoken("hi", id="m", status="completed", name="n")],
+        [assistant_item("hi", id="m", status="completed", name="n")],
         [Message(role="assistant", id="m", name="n", parts=(Text(text="hi"),))],
     ),
     "a role that we do not know": (
@@ -57,7 +57,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
     "text under another name": ([{"type": "message", "role": "user", "text": "hi"}], [Message.user("hi")]),
     "parts stay in their message": (
         [
-            asked(
+            user_item(
                 {"type": "input_text", "text": "a"},
                 {"type": "text", "text": "b"},
                 {"type": "new", "text": "c"},
@@ -75,7 +75,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
     ),
     "images": (
         [
-            asked(
+            user_item(
                 {"type": "input_image", "image_url": "https://host/a", "detail": "low"},
                 {"type": "input_image", "image_url": {"url": PNG, "detail": "high"}},
                 {"type": "input_image", "file_id": "f", "image_url": None},
@@ -93,7 +93,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
     ),
     "files and sounds": (
         [
-            asked(
+            user_item(
                 {"type": "input_file", "file_data": "data:application/pdf;base64,AAAA", "filename": "a.pdf"},
                 {"type": "input_file", "file_data": "AAAA"},
                 {"type": "input_file", "file_url": "https://host/a.pdf"},
@@ -114,7 +114,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
         ],
     ),
     "any other part, with its raw value": (
-        [asked({"type": "input_video", "url": "u"}, {"type": 5}, {"type": "input_image"})],
+        [user_item({"type": "input_video", "url": "u"}, {"type": 5}, {"type": "input_image"})],
         [
             Message.user(
                 Data(name="responses:input_video", value={"type": "input_video", "url": "u"}),
@@ -321,7 +321,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
 }
 
 
-@pytest.mark.parametrize(("items", "expected"), READ.values(), ids=READ)
+@pytest.mark.parametrize(("items", "expected"), READ_CASES.values(), ids=READ_CASES)
 def test_items_are_read(items: list[Any], expected: list[Message]) -> None:
     assert responses.read(items) == expected
 
@@ -329,7 +329,7 @@ def test_items_are_read(items: list[Any], expected: list[Message]) -> None:
 @pytest.mark.parametrize(
     "item",
     [
-        asked({"type": "x", "value": Unwritable()}),
+        user_item({"type": "x", "value": Unwritable()}),
         output("c", output=Unwritable()),
         {"type": "message", "role": "tool", "content": [{"type": "x", "value": Unwritable()}]},
         {"type": "web_search_call", "id": "w", "action": Unwritable()},
@@ -350,43 +350,43 @@ def test_data_that_is_not_json_is_not_written_as_a_foreign_item() -> None:
             Message.user(Data(name="responses:input_video", value=video)),
             Message.assistant(Data(name="responses:web_search_call", value=search)),
         ]
-    ) == [asked(), {"type": "palaver:data", "name": "responses:web_search_call", "value": search}]
+    ) == [user_item(), {"type": "palaver:data", "name": "responses:web_search_call", "value": search}]
 
 
 def test_lone_surrogates_in_a_tool_output_are_replaced() -> None:
     assert responses.read([output("c", output={"a": "\ud800"})]) == [Message.tool("c", {"a": "\ufffd"})]
 
 
-A, B = spoken("a", id="a"), spoken("b", id="b")
-SAID_A, SAID_B = Text(text="a"), Text(text="b")
+A, B = assistant_item("a", id="a"), assistant_item("b", id="b")
+TEXT_A, TEXT_B = Text(text="a"), Text(text="b")
 C, D = NOW, ToolCall(call_id="d", name="now", arguments='{"tz": 1}')
 R, S = Reasoning(text="r"), Reasoning(text="s")
 
 
-def assistant(own_id: str | None, *parts: Part) -> Message:
-    return Message(role="assistant", id=own_id, parts=parts)
+def assistant(message_id: str | None, *parts: Part) -> Message:
+    return Message(role="assistant", id=message_id, parts=parts)
 
 
 GROUPS: dict[str, tuple[list[Any], list[tuple[Message, int]]]] = {
     "calls made in parallel stay together": ([call("c"), call("d")], [(assistant(None, C, D), 0)]),
-    "text and its calls": ([A, call("c"), call("d")], [(assistant("a", SAID_A, C, D), 0)]),
+    "text and its calls": ([A, call("c"), call("d")], [(assistant("a", TEXT_A, C, D), 0)]),
     "text after a call is a message of its own": (
         [call("c"), A],
-        [(assistant(None, C), 0), (assistant("a", SAID_A), 1)],
+        [(assistant(None, C), 0), (assistant("a", TEXT_A), 1)],
     ),
-    "two texts are two messages": ([A, B], [(assistant("a", SAID_A), 0), (assistant("b", SAID_B), 1)]),
+    "two texts are two messages": ([A, B], [(assistant("a", TEXT_A), 0), (assistant("b", TEXT_B), 1)]),
     "an empty text is one, too": (
         [{"role": "assistant", "content": []}, B],
-        [(assistant(None), 0), (assistant("b", SAID_B), 1)],
+        [(assistant(None), 0), (assistant("b", TEXT_B), 1)],
     ),
     "reasoning stands before its text": (
-        [thought("r"), thought("s"), A, call("c")],
-        [(assistant("a", R, S, SAID_A, C), 0)],
+        [reasoning_item("r"), reasoning_item("s"), A, call("c")],
+        [(assistant("a", R, S, TEXT_A, C), 0)],
     ),
-    "reasoning stands before its call": ([thought("r"), call("c")], [(assistant(None, R, C), 0)]),
+    "reasoning stands before its call": ([reasoning_item("r"), call("c")], [(assistant(None, R, C), 0)]),
     "reasoning after anything else starts a message": (
-        [A, thought("r"), B, call("c"), thought("s"), call("d")],
-        [(assistant("a", SAID_A), 0), (assistant("b", R, SAID_B, C), 1), (assistant(None, S, D), 4)],
+        [A, reasoning_item("r"), B, call("c"), reasoning_item("s"), call("d")],
+        [(assistant("a", TEXT_A), 0), (assistant("b", R, TEXT_B, C), 1), (assistant(None, S, D), 4)],
     ),
     "reasoning of nothing starts none": (
         [call("c"), {"type": "reasoning", "summary": []}, call("d")],
@@ -395,18 +395,18 @@ GROUPS: dict[str, tuple[list[Any], list[tuple[Message, int]]]] = {
     "what others say stands between": (
         [A, {"role": "user", "content": "hi"}, call("c"), output("c"), call("d"), output("d"), B],
         [
-            (assistant("a", SAID_A), 0),
+            (assistant("a", TEXT_A), 0),
             (Message.user("hi"), 1),
             (assistant(None, C), 2),
             (Message.tool("c", "12:00"), 3),
             (assistant(None, D), 4),
             (Message.tool("d", "12:00"), 5),
-            (assistant("b", SAID_B), 6),
+            (assistant("b", TEXT_B), 6),
         ],
     ),
     "data joins its turn": (
         [A, {"type": "palaver:data", "name": "n"}, call("c")],
-        [(assistant("a", SAID_A, Data(name="n"), C), 0)],
+        [(assistant("a", TEXT_A, Data(name="n"), C), 0)],
     ),
 }
 
@@ -419,12 +419,12 @@ def test_items_of_one_turn_are_one_message_with_the_index_of_the_first(
     assert responses.read_indexed(items, 3) == [(message, index + 3) for message, index in expected]
 
 
-WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
+WRITE_CASES: dict[str, tuple[Message, list[dict[str, Any]]]] = {
     "a question": (
         Message(
             role="user", id="u", name="n", metadata={"a": 1}, parts=(Text(text="a"), Text(text=""), Text(text="b"))
         ),
-        [{**asked({"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}), "id": "u"}],
+        [{**user_item({"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}), "id": "u"}],
     ),
     "an answer": (
         Message.assistant(
@@ -462,7 +462,7 @@ WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
             }
         ],
     ),
-    "nothing": (Message.user(), [asked()]),
+    "nothing": (Message.user(), [user_item()]),
     "no answer": (Message.assistant("", Reasoning(text="")), []),
     "nothing that can be said": (
         Message.user(Reasoning(text="hm"), NOW, Refusal(text="no"), Data(name="n")),
@@ -476,19 +476,19 @@ WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
                 Reasoning(text="r", encrypted="x"),
                 Reasoning(text="", encrypted="y"),
                 Reasoning(text=""),
-                SAID_A,
+                TEXT_A,
                 NOW,
-                SAID_B,
+                TEXT_B,
                 Data(name="n", value=[1]),
                 File(media_type="image/png", data="AAAA", filename="p.png", detail="low"),
             ),
         ),
         [
-            thought("r", encrypted_content="x"),
+            reasoning_item("r", encrypted_content="x"),
             {"type": "reasoning", "summary": [], "encrypted_content": "y"},
-            spoken("a", id="m"),
+            assistant_item("a", id="m"),
             call("c"),
-            spoken("b"),
+            assistant_item("b"),
             {"type": "palaver:data", "name": "n", "value": [1]},
             {"type": "palaver:file", "media_type": "image/png", "data": "AAAA", "filename": "p.png", "detail": "low"},
         ],
@@ -504,7 +504,7 @@ WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
             File(media_type="audio/wav", file_id="f"),
         ),
         [
-            asked(
+            user_item(
                 {"type": "input_image", "image_url": "https://host/a", "detail": "low"},
                 {"type": "input_image", "image_url": PNG},
                 {"type": "input_image", "file_id": "f"},
@@ -533,7 +533,7 @@ WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
     ),
     "a message with its own result stays in order": (
         Message.assistant(NOW, ToolResult(call_id="c", output="12:00"), "a"),
-        [call("c"), output("c"), spoken("a")],
+        [call("c"), output("c"), assistant_item("a")],
     ),
     "a user's result and approval": (
         Message.user(
@@ -544,7 +544,7 @@ WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
             Data(name="approval-response", value={"id": "f", "approve": "yes"}),
         ),
         [
-            asked({"type": "input_text", "text": "a"}),
+            user_item({"type": "input_text", "text": "a"}),
             output("c"),
             {"type": "mcp_approval_response", "approval_request_id": "d", "approve": True, "reason": "ok"},
             {"type": "mcp_approval_response", "approval_request_id": "e", "approve": False},
@@ -572,7 +572,7 @@ WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
     ),
     "a foreign part, as it was": (
         Message.user(Data(name="responses:input_video", value={"type": "input_video", "url": "u"})),
-        [asked({"type": "input_video", "url": "u"})],
+        [user_item({"type": "input_video", "url": "u"})],
     ),
     "a custom tool's call as a function's": (
         Message.assistant(ToolCall(call_id="c", name="sql", arguments="select 1")),
@@ -582,7 +582,7 @@ WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
         Message.assistant(
             Data(name="responses:function_call", value=call("c")),
             Data(name="responses:web_search_call", value={"type": "image_call"}),
-            Data(name="responses:message", value=spoken("a")),
+            Data(name="responses:message", value=assistant_item("a")),
             Data(name="responses:reasoning", value={"type": "reasoning"}),
             Data(name="responses:item", value={}),
             Data(name="responses:item", value=5),
@@ -590,7 +590,7 @@ WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
         [
             {"type": "palaver:data", "name": "responses:function_call", "value": call("c")},
             {"type": "palaver:data", "name": "responses:web_search_call", "value": {"type": "image_call"}},
-            {"type": "palaver:data", "name": "responses:message", "value": spoken("a")},
+            {"type": "palaver:data", "name": "responses:message", "value": assistant_item("a")},
             {"type": "palaver:data", "name": "responses:reasoning", "value": {"type": "reasoning"}},
             {"type": "palaver:data", "name": "responses:item", "value": {}},
             {"type": "palaver:data", "name": "responses:item", "value": 5},
@@ -599,24 +599,24 @@ WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize(("message", "expected"), WRITTEN.values(), ids=WRITTEN)
+@pytest.mark.parametrize(("message", "expected"), WRITE_CASES.values(), ids=WRITE_CASES)
 def test_a_message_is_written(message: Message, expected: list[dict[str, Any]]) -> None:
     assert responses.write([message]) == expected
 
 
 @given(st.lists(messages, max_size=4))
-def test_messages_round_trip_up_to_the_listed_losses(said: list[Message]) -> None:
-    encoded = responses.write(said)
+def test_messages_round_trip_up_to_the_listed_losses(conversation: list[Message]) -> None:
+    encoded = responses.write(conversation)
 
     decoded = responses.read(encoded)
 
-    assert decoded == normal(said)
+    assert decoded == normalize(conversation)
     assert responses.read(msgspec.json.decode(msgspec.json.encode(encoded))) == decoded
 
 
 @given(st.lists(messages, max_size=4))
-def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
-    decoded = responses.read(responses.write(said))
+def test_a_second_round_trip_loses_nothing(conversation: list[Message]) -> None:
+    decoded = responses.read(responses.write(conversation))
 
     assert responses.read(responses.write(decoded)) == decoded
 
@@ -624,20 +624,20 @@ def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
 # The normal form: a message after the losses listed in LOSSES
 
 
-def normal(said: Sequence[Message]) -> list[Message]:
+def normalize(conversation: Sequence[Message]) -> list[Message]:
     """Split the messages into pieces, and join those of one turn again."""
     complete: list[Message] = []
-    for piece in (piece for message in said for piece in _pieces(message)):
+    for piece in (piece for message in conversation for piece in _pieces(message)):
         last = complete[-1] if complete else None
-        if last is not None and last.role == piece.role == "assistant" and _joins(last, piece):
-            own_id = piece.id if last.id is None else last.id
-            complete[-1] = Message(role="assistant", id=own_id, parts=(*last.parts, *piece.parts))
+        if last is not None and last.role == piece.role == "assistant" and _is_same_turn(last, piece):
+            message_id = piece.id if last.id is None else last.id
+            complete[-1] = Message(role="assistant", id=message_id, parts=(*last.parts, *piece.parts))
         else:
             complete.append(piece)
     return complete
 
 
-def _joins(last: Message, piece: Message) -> bool:
+def _is_same_turn(last: Message, piece: Message) -> bool:
     starts = isinstance(piece.parts[0], Text | Refusal | Reasoning)
     return not starts or all(isinstance(part, Reasoning) for part in last.parts)
 
@@ -647,14 +647,14 @@ def _pieces(message: Message) -> Iterator[Message]:
         yield from (Message(role="tool", parts=(_result(result),)) for result in message.tool_results)
         return
     stored = [match for part in message.parts if (match := _part(part, message.role)) is not None]
-    own_id = message.id
+    message_id = message.id
     if not stored and message.role != "assistant":
-        yield Message(role=message.role, parts=(), id=own_id)
+        yield Message(role=message.role, parts=(), id=message_id)
     for is_content, group in groupby(stored, lambda part: _is_content(part, message.role)):
         parts = tuple(group)
         if is_content:
-            yield Message(role=message.role, parts=parts, id=own_id)
-            own_id = None
+            yield Message(role=message.role, parts=parts, id=message_id)
+            message_id = None
         else:
             for part in parts:
                 role = "tool" if isinstance(part, ToolResult) else message.role
@@ -666,19 +666,19 @@ def _is_content(part: Part, role: str) -> bool:
 
 
 def _part(part: Part, role: str) -> Part | None:
-    speaks = role == "assistant"
+    is_assistant = role == "assistant"
     match part:
         case Text(text=text, annotations=notes):
             stored = [_note(note, text) for note in notes if note.kind != "url" or note.url is not None]
-            return Text(text=text, annotations=tuple(stored) if speaks else ()) if text else None
+            return Text(text=text, annotations=tuple(stored) if is_assistant else ()) if text else None
         case Reasoning():
-            return part if speaks and (part.text or part.encrypted) else None
+            return part if is_assistant and (part.text or part.encrypted) else None
         case ToolResult():
             return _result(part)
         case File():
-            return part if speaks else _file(part)
+            return part if is_assistant else _file(part)
         case _:
-            return part if speaks else None
+            return part if is_assistant else None
 
 
 def _note(note: Annotation, text: str) -> Annotation:

@@ -26,11 +26,11 @@ def tool(state: str | None = None, **fields: Any) -> dict[str, Any]:
     return {"type": "dynamic-tool", "toolName": "now", "toolCallId": "c", "input": {"tz": 1}, **document, **fields}
 
 
-def later(**fields: Any) -> dict[str, Any]:
+def later_tool(**fields: Any) -> dict[str, Any]:
     return {"type": "tool-later", "toolCallId": "d", "input": {}, "state": "input-available", **fields}
 
 
-READ: dict[str, tuple[list[Any], list[Message]]] = {
+READ_CASES: dict[str, tuple[list[Any], list[Message]]] = {
     "text": ([text("a"), {**text("b"), "state": "done"}], [Message.assistant("a", "b")]),
     "nothing": ([], [Message.assistant()]),
     "only steps": ([STEP, STEP], [Message.assistant()]),
@@ -114,11 +114,18 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
         [Message.assistant("Let me see.", NOW), Message.tool("c", {"h": 12}), Message.assistant("Noon.")],
     ),
     "calls that were made together": (
-        [tool("output-available", output=1), later(state="output-available", output=2), text("a")],
+        [tool("output-available", output=1), later_tool(state="output-available", output=2), text("a")],
         [Message.assistant(NOW, LATER), Message.tool("c", 1), Message.tool("d", 2), Message.assistant("a")],
     ),
     "calls that were made in turn": (
-        [STEP, tool("output-available", output=1), STEP, later(state="output-available", output=2), STEP, text("a")],
+        [
+            STEP,
+            tool("output-available", output=1),
+            STEP,
+            later_tool(state="output-available", output=2),
+            STEP,
+            text("a"),
+        ],
         [
             Message.assistant(NOW),
             Message.tool("c", 1),
@@ -146,7 +153,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
     "an approved call and a rejected one": (
         [
             tool("approval-responded", approval={"id": "c", "approved": True}),
-            later(state="approval-responded", approval={"approved": False, "reason": "no"}),
+            later_tool(state="approval-responded", approval={"approved": False, "reason": "no"}),
         ],
         [
             Message.assistant(NOW, LATER),
@@ -229,7 +236,7 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
 }
 
 
-@pytest.mark.parametrize(("parts", "expected"), READ.values(), ids=READ)
+@pytest.mark.parametrize(("parts", "expected"), READ_CASES.values(), ids=READ_CASES)
 def test_a_message_is_read(parts: list[Any], expected: list[Message]) -> None:
     assert ui_message.read([{"role": "assistant", "parts": parts}]) == expected
 
@@ -296,7 +303,7 @@ def ui(role: str, *parts: Any, number: int = 0, **fields: Any) -> dict[str, Any]
     return {"id": f"message-{number}", "role": role, "parts": list(parts), **fields}
 
 
-WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
+WRITE_CASES: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
     "text": (
         [Message(role="user", id="u", name="n", metadata={"a": 1}, parts=(Text(text="a"), Text(text="b")))],
         [{"id": "u", "role": "user", "parts": [text("a"), text("b")], "metadata": {"a": 1}}],
@@ -432,24 +439,24 @@ WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize(("conversation", "expected"), WRITTEN.values(), ids=WRITTEN)
+@pytest.mark.parametrize(("conversation", "expected"), WRITE_CASES.values(), ids=WRITE_CASES)
 def test_messages_are_written(conversation: list[Message], expected: list[dict[str, Any]]) -> None:
     assert ui_message.write(conversation) == expected
 
 
 @given(st.lists(messages, max_size=5))
-def test_messages_round_trip_up_to_the_listed_losses(said: list[Message]) -> None:
-    encoded = ui_message.write(said)
+def test_messages_round_trip_up_to_the_listed_losses(conversation: list[Message]) -> None:
+    encoded = ui_message.write(conversation)
 
     decoded = ui_message.read(encoded)
 
-    assert decoded == normal(said)
+    assert decoded == normalize(conversation)
     assert ui_message.read(msgspec.json.decode(msgspec.json.encode(encoded))) == decoded
 
 
 @given(st.lists(messages, max_size=5))
-def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
-    decoded = ui_message.read(ui_message.write(said))
+def test_a_second_round_trip_loses_nothing(conversation: list[Message]) -> None:
+    decoded = ui_message.read(ui_message.write(conversation))
 
     assert ui_message.read(ui_message.write(decoded)) == decoded
 
@@ -457,7 +464,7 @@ def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
 # The normal form: messages after the losses listed in LOSSES
 
 
-class Said:
+class PartWithResult:
     """A part, with its result if it is a call."""
 
     def __init__(self, part: Part) -> None:
@@ -465,39 +472,41 @@ class Said:
         self.result: ToolResult | None = None
 
 
-def normal(said: Sequence[Message]) -> list[Message]:
-    turns: list[tuple[Message, list[list[Said]]]] = []
-    waiting: dict[str, Said] = {}
+def normalize(conversation: Sequence[Message]) -> list[Message]:
+    turns: list[tuple[Message, list[list[PartWithResult]]]] = []
+    pending: dict[str, PartWithResult] = {}
     in_assistant_turn = False
-    for message in said:
+    for message in conversation:
         if message.role == "tool":
-            _answer(message.tool_results, waiting)
+            _attach_results(message.tool_results, pending)
             continue
         if not (in_assistant_turn and message.role == "assistant"):
             turns.append((message, []))
         in_assistant_turn = message.role == "assistant"
-        step: list[Said] = []
+        step: list[PartWithResult] = []
         for part in message.parts:
             if isinstance(part, ToolResult):
-                _answer([part], waiting)
+                _attach_results([part], pending)
             elif message.role == "assistant" or not isinstance(part, ToolCall):
-                step.append(Said(_part(part)))
+                step.append(PartWithResult(_part(part)))
                 if isinstance(part, ToolCall):
-                    waiting[part.call_id] = step[-1]
+                    pending[part.call_id] = step[-1]
         turns[-1][1].append(step)
     return [one for number, (first, steps) in enumerate(turns) for one in _turn(first, steps, number)]
 
 
-def _answer(results: Sequence[ToolResult], waiting: dict[str, Said]) -> None:
+def _attach_results(results: Sequence[ToolResult], pending: dict[str, PartWithResult]) -> None:
     for result in results:
-        call = waiting.pop(result.call_id, None)
+        call = pending.pop(result.call_id, None)
         if call is not None:
             call.result = result
 
 
-def _turn(first: Message, steps: Sequence[Sequence[Said]], number: int) -> list[Message]:
+def _turn(first: Message, steps: Sequence[Sequence[PartWithResult]], number: int) -> list[Message]:
     role = "system" if first.role == "developer" else first.role
-    cut = [one for index, step in enumerate(steps) for one in _step(role, step, number, _place(steps, index))]
+    cut = [
+        one for index, step in enumerate(steps) for one in _step(role, step, number, _first_part_index(steps, index))
+    ]
     head, *remaining = cut or [Message(role=role, parts=())]
     return [
         Message(role=role, id=first.id or f"message-{number}", parts=head.parts, metadata=first.metadata),
@@ -505,7 +514,7 @@ def _turn(first: Message, steps: Sequence[Sequence[Said]], number: int) -> list[
     ]
 
 
-def _place(steps: Sequence[Sequence[Said]], index: int) -> int:
+def _first_part_index(steps: Sequence[Sequence[PartWithResult]], index: int) -> int:
     """The index of a step's first part, counting parts, their sources and step separators."""
     before = [step for step in steps[:index] if step]
     return sum(_width(output.part) for step in before for output in step) + len(before) - (0 if steps[index] else 1)
@@ -515,13 +524,13 @@ def _width(part: Part) -> int:
     return 1 + len(part.annotations) if isinstance(part, Text) else 1
 
 
-def _step(role: Any, step: Sequence[Said], number: int, place: int) -> Iterator[Message]:
+def _step(role: Any, step: Sequence[PartWithResult], number: int, part_index: int) -> Iterator[Message]:
     parts: dict[Any, Part] = {}
     results: dict[str, ToolResult] = {}
     for output in step:
         part = output.part
         if isinstance(part, ToolCall):
-            call_id = part.call_id or f"call_{number}_{place}"
+            call_id = part.call_id or f"call_{number}_{part_index}"
             parts.setdefault(call_id, ToolCall(call_id=call_id, name=part.name, arguments=part.arguments))
             if output.result is not None:
                 results.setdefault(call_id, _result(output.result, call_id))
@@ -530,8 +539,8 @@ def _step(role: Any, step: Sequence[Said], number: int, place: int) -> Iterator[
                 yield Message(role=role, parts=tuple(parts.values()))
                 yield from (Message(role="tool", parts=(result,)) for result in results.values())
                 parts, results = {}, {}
-            parts[place] = part
-        place += _width(part)
+            parts[part_index] = part
+        part_index += _width(part)
     if parts:
         yield Message(role=role, parts=tuple(parts.values()))
     yield from (Message(role="tool", parts=(result,)) for result in results.values())

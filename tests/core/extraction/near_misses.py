@@ -110,7 +110,11 @@ def _part(rng: Random) -> Any:
     part = {name: _word_or_wrong(rng) for name in rng.sample(_PART_FIELDS, rng.randint(0, 2))}
     if kind == "typed":
         part["type"] = rng.choice(_PART_TYPES)
-        if part["type"] in ("data", "refusal", "file"):  # Whether another part's field makes these ours is left open.
+        if part["type"] in (
+            "data",
+            "refusal",
+            "file",
+        ):  # Unspecified: whether another part's field makes these Palaver's.
             part = {name: content for name, content in part.items() if name in ("type", "text", "content", "url")}
             part |= rng.choice(
                 [{}, {"name": "n", "value": 1}, {"media_type": "m"}, {"file_id": "f"}][

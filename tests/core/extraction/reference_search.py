@@ -222,7 +222,7 @@ GEMINI_SNAKE = "function_call function_response inline_data file_data executable
 
 
 def gemini(element: Obj, contents: bool) -> bool | None:
-    absent = contents and actor(element) is None  # A role that is null or no text is none either.
+    absent = contents and actor(element) is None  # A role that is null or not a string counts as absent.
     fields = ["text", *GEMINI, *GEMINI_SNAKE]
     if not (is_message(element) or absent):
         return None
@@ -281,7 +281,7 @@ def row_of(element: Any, contents: bool = False) -> tuple[str, bool] | None:
         certain = row(element, contents)
         if certain is not None:
             return name, certain
-    # "also {"message": {…}} without an actor, judged by what is inside": once, and the inside has the say.
+    # "also {"message": {…}} without an actor, judged by what is inside": one level deep, by the inner object.
     inside = element.get("message")
     if actor(element) is None and isinstance(inside, dict):
         return next(
@@ -377,7 +377,7 @@ class Search:
         yield from self.matches_at(value, path)
 
     def is_one_message(self, value: Obj) -> bool:
-        # An OpenInference box, `{"message": {…}}`, is no message itself: its other keys were not said by anybody.
+        # An OpenInference box, `{"message": {…}}`, is not a message itself: its other keys are not content.
         boxed = actor(value) is None and isinstance(value.get("message"), dict)
         return dialect_of(value) is not None and not boxed
 

@@ -23,7 +23,7 @@ def text(value: Any) -> str:
     return json.dumps(value)
 
 
-def under(path: str, value: Any) -> Any:
+def nest(path: str, value: Any) -> Any:
     for key in reversed(path.split("/")):
         value = {key: value}
     return value
@@ -144,21 +144,21 @@ def test_strict_detection_of_chat_messages(value: Any, expected: bool) -> None:
     ("choices must be a list", {"choices": {"message": A}}, None, None),
     ("choices must pass the test", {"choices": [{"message": A}, {"message": {"foo": 1}}]}, None, None),
     ("a delta without role is none here", {"choices": [{"delta": {"content": "x"}}]}, None, None),
-    ("six keys lead to an object", under("data/data/data/data/data/data", {"messages": [U]}), None, [U]),
-    ("seven are too many", under("data/data/data/data/data/data/data", {"messages": [U]}), None, None),
-    ("six keys lead to a list", under("data/inputs/data/inputs/data/inputs", [U]), None, [U]),
-    ("seven to a list are too many", under("data/inputs/data/inputs/data/inputs/request", [U]), None, None),
-    ("data.inputs counts two", under("data/inputs/data/inputs/data/inputs", {"prompt": [U]}), "input", [U]),
-    ("and so it does at the end", under("request/data/inputs/data/inputs/data/inputs", {"prompt": [U]}), "input", None),
-    ("choices at depth six", under("data/data/data/data/data/data", {"choices": [{"message": A}]}), None, [A]),
-    ("a message at depth six", under("data/data/data/data/data/data", A), "output", [A]),
+    ("six keys lead to an object", nest("data/data/data/data/data/data", {"messages": [U]}), None, [U]),
+    ("seven are too many", nest("data/data/data/data/data/data/data", {"messages": [U]}), None, None),
+    ("six keys lead to a list", nest("data/inputs/data/inputs/data/inputs", [U]), None, [U]),
+    ("seven to a list are too many", nest("data/inputs/data/inputs/data/inputs/request", [U]), None, None),
+    ("data.inputs counts two", nest("data/inputs/data/inputs/data/inputs", {"prompt": [U]}), "input", [U]),
+    ("and so it does at the end", nest("request/data/inputs/data/inputs/data/inputs", {"prompt": [U]}), "input", None),
+    ("choices at depth six", nest("data/data/data/data/data/data", {"choices": [{"message": A}]}), None, [A]),
+    ("a message at depth six", nest("data/data/data/data/data/data", A), "output", [A]),
 )
 def test_the_strict_search_finds_the_expected_messages(value: Any, prefer: Any, expected: Any) -> None:
     assert extract_chat_messages(value, prefer) == expected
 
 
 def test_a_shared_object_is_searched_again_at_a_smaller_depth() -> None:
-    deep = under("data/data/data/data", {"messages": [U]})
+    deep = nest("data/data/data/data", {"messages": [U]})
     value = {"data": {"data": {"data": {"inputs": deep}}}, "response": deep}
 
     assert extract_chat_messages(value) == [U]
@@ -182,12 +182,12 @@ def test_an_invalid_preference_raises_value_error(prefer: Any) -> None:
 # Dialects
 
 
-def parts(*held: Any, role: str = "user") -> dict[str, Any]:
-    return {"role": role, "parts": list(held)}
+def parts(*values: Any, role: str = "user") -> dict[str, Any]:
+    return {"role": role, "parts": list(values)}
 
 
-def content(*held: Any, role: str = "user", **fields: Any) -> dict[str, Any]:
-    return {"role": role, "content": list(held), **fields}
+def content(*values: Any, role: str = "user", **fields: Any) -> dict[str, Any]:
+    return {"role": role, "content": list(values), **fields}
 
 
 TEXT = {"type": "text", "text": "x"}
@@ -197,7 +197,7 @@ LC = {
     "id": ["langchain", "schema", "messages", "AIMessage"],
     "kwargs": {"content": "x"},
 }
-EASY = {"type": "message", "role": "user", "content": "x"}
+MESSAGE = {"type": "message", "role": "user", "content": "x"}
 ITEM = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "12"}
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
@@ -238,8 +238,8 @@ SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
     ("system beside a message", [{"type": "system", "content": "x"}, U], "langchain"),
     ("types are case sensitive", {"type": "Human", "content": "x"}, None),
     # responses
-    ("a message with its type", EASY, "responses"),
-    ("an unknown role with type message", [{**EASY, "role": "admin"}], None),
+    ("a message with its type", MESSAGE, "responses"),
+    ("an unknown role with type message", [{**MESSAGE, "role": "admin"}], None),
     ("a call", ITEM, "responses"),
     ("a call without name", {"type": "function_call", "arguments": "{}"}, None),
     ("a call without arguments", {"type": "function_call", "name": "f"}, None),
@@ -317,13 +317,13 @@ def test_the_dialect_of_a_value_is_detected(value: Any, expected: Any) -> None:
 # The wide search, and the parsed messages
 
 
-def said(message: Message) -> tuple[Any, ...]:
+def summarize_message(message: Message) -> tuple[Any, ...]:
     """Role, text, and everything else in order."""
-    remaining = [_shown(part) for part in message.parts if not isinstance(part, Text)]
+    remaining = [_summarize_part(part) for part in message.parts if not isinstance(part, Text)]
     return (message.role, message.text, *remaining)
 
 
-def _shown(part: Any) -> Any:
+def _summarize_part(part: Any) -> Any:
     match part:
         case ToolCall():
             return "call", part.call_id, part.name, part.parsed
@@ -343,11 +343,11 @@ def chat(path: str, *messages: Any, dialect: str = "chat-completions", side: str
     return dialect, path, side, list(messages)
 
 
-def found(value: Any, prefer: Any) -> Any:
+def read_summary(value: Any, prefer: Any) -> Any:
     read = read_conversation(value, prefer)
     if read is None:
         return None
-    messages = [said(message) for message in read.messages]
+    messages = [summarize_message(message) for message in read.messages]
     joined: list[Any] = []
     for message in messages:
         # Items of one assistant's turn may be one message or several.
@@ -379,7 +379,7 @@ NESTED = text({"data": text({"data": text({"messages": [U]})})})
     ("four are too many", {"data": text({"data": text({"data": text({"messages": text([U])})})})}, None, None),
     ("three, the last under a key", {"data": text({"data": text({"messages": text([U])})})}, None,
      chat("/data/data/messages", HI)),
-    ("a hop costs no depth", under("data/data/data/data/data", text(under("data", {"messages": [U]}))), None,
+    ("a hop costs no depth", nest("data/data/data/data/data", text(nest("data", {"messages": [U]}))), None,
      chat("/data/data/data/data/data/data/messages", HI)),
     ("hops are counted by path", {"inputs": text([1]), "outputs": text({"data": text({"messages": [A]})})}, None,
      chat("/outputs/data/messages", HELLO, side=OUT)),
@@ -423,7 +423,7 @@ NESTED = text({"data": text({"data": text({"messages": [U]})})})
     ("attributes", {"attributes": {"llm.input_messages": [{"message": U}]}}, None,
      chat("/attributes/llm.input_messages", HI, side=IN)),
     ("result", {"result": {"messages": [A]}}, None, chat("/result/messages", HELLO, side=OUT)),
-    ("kwargs, values, body, __default__", under("kwargs/values/body/__default__", [U]), None,
+    ("kwargs, values, body, __default__", nest("kwargs/values/body/__default__", [U]), None,
      chat("/kwargs/values/body/__default__", HI)),
     ("traceloop", {"traceloop.entity.input": text({"inputs": {"messages": [[U]]}})}, None,
      chat("/traceloop.entity.input/inputs/messages/0", HI, side=IN)),
@@ -433,7 +433,7 @@ NESTED = text({"data": text({"data": text({"messages": [U]})})})
     ("response before attributes without preference", {"attributes": [U], "response": [A]}, None,
      chat("/response", HELLO, side=OUT)),
     ("neutral before the other inputs", {"input.value": {"messages": [U]}, "body": [A]}, None, chat("/body", HELLO)),
-    ("seven keys are too many", under("data/data/data/data/data/data/data", {"messages": [U]}), None, None),
+    ("seven keys are too many", nest("data/data/data/data/data/data/data", {"messages": [U]}), None, None),
     ("other names are no wrappers", {"payload": {"messages": [U]}}, None, None),
     # Step 5
     ("choices", {"choices": [{"message": A}]}, None, chat("/choices", HELLO, side=OUT)),
@@ -471,14 +471,14 @@ NESTED = text({"data": text({"data": text({"messages": [U]})})})
     ("siblings are not read", {"system": "be kind", "messages": [U], "tools": []}, None, chat("/messages", HI)),
 )  # fmt: skip
 def test_the_wide_search_finds_the_expected_conversation(value: Any, prefer: Any, expected: Any) -> None:
-    assert found(value, prefer) == expected
+    assert read_summary(value, prefer) == expected
 
 
 def tool(output: Any) -> Any:
     return ("tool", "", ("result", "c1", output))
 
 
-TWO = {"type": "text", "text": "2"}
+TEXT_2 = {"type": "text", "text": "2"}
 CALLS = ("assistant", "", F)
 IMAGE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
 
@@ -564,7 +564,7 @@ IMAGE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
     # Results
     ("a tool message", [{"role": "tool", "tool_call_id": "c1", "content": "12"}], [tool("12")]),
     ("text parts become their text",
-     [{"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "1"}, TWO]}],
+     [{"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "1"}, TEXT_2]}],
      [tool("12")]),
     ("a tool message of parts", [{**parts({"type": "text", "content": "12"}, role="tool"), "tool_call_id": "c1"}],
      [tool("12")]),
@@ -607,7 +607,7 @@ IMAGE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
     ("one element, one message", [U, U, A, A], [HI, HI, HELLO, HELLO]),
 )  # fmt: skip
 def test_messages_of_every_form_are_parsed(value: Any, expected: Any) -> None:
-    assert found(value, None)[3] == expected
+    assert read_summary(value, None)[3] == expected
 
 
 def test_an_unknown_role_becomes_the_name() -> None:
@@ -630,8 +630,8 @@ def test_text_arguments_stay_exact_and_objects_become_compact_json() -> None:
 
 
 def test_a_legacy_function_result_becomes_a_tool_message() -> None:
-    called = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"a": 1}'}}
-    read = read_conversation([called, {"role": "function", "name": "f", "content": "12"}])
+    call_message = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"a": 1}'}}
+    read = read_conversation([call_message, {"role": "function", "name": "f", "content": "12"}])
 
     assert read is not None
     assert [(call.name, call.parsed) for call in read.messages[0].tool_calls] == [("f", {"a": 1})]

@@ -30,11 +30,11 @@ class Case(msgspec.Struct, forbid_unknown_fields=True):
     expect: dict[str, dict[str, Any]]
 
 
-def name(path: Path) -> str:
+def case_name(path: Path) -> str:
     return str(path.relative_to(CORPUS).with_suffix(""))
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@pytest.mark.parametrize("path", FILES, ids=case_name)
 def test_each_corpus_file_yields_its_expected_outcome(path: Path) -> None:
     case = msgspec.json.decode(path.read_bytes(), type=Case)
 
@@ -44,8 +44,8 @@ def test_each_corpus_file_yields_its_expected_outcome(path: Path) -> None:
 def test_every_corpus_file_has_a_description_and_valid_expectations() -> None:
     for path in FILES:
         case = msgspec.json.decode(path.read_bytes(), type=Case)
-        assert case.about.endswith("."), name(path)
-        assert case.expect.keys() <= {"any", *PREFERENCES}, name(path)
+        assert case.about.endswith("."), case_name(path)
+        assert case.expect.keys() <= {"any", *PREFERENCES}, case_name(path)
 
 
 def test_the_corpus_has_enough_files_of_every_origin() -> None:
@@ -91,25 +91,27 @@ def outcome(value: Any, prefer: Any) -> dict[str, Any]:
     if read is None:
         document = {"text": rendered.text} if rendered.renderer == "text" else {}
         return {"renderer": rendered.renderer, **document} | (
-            {} if result is None else {"strict": place(value, result)}
+            {} if result is None else {"strict": strict_pointer(value, result)}
         )
     assert rendered.renderer == "chat"
-    messages = joined(read.messages) if read.dialect == "responses" else read.messages
+    messages = join_turns(read.messages) if read.dialect == "responses" else read.messages
     return {
-        "strict": None if result is None else place(value, result),
+        "strict": None if result is None else strict_pointer(value, result),
         "path": read.path,
         "dialect": read.dialect,
         "side": read.side,
-        "messages": list(in_short(messages, msgspec.json.encode(value).decode())),
+        "messages": list(summarize_messages(messages, msgspec.json.encode(value).decode())),
     }
 
 
-def place(value: Any, found: list[Any]) -> str:
+def strict_pointer(value: Any, result: list[Any]) -> str:
     """The pointer to the strict result: the list, the choices that hold its messages, or the single message."""
     for pointer, content in walk(value):
-        if content is found or (len(found) == 1 and content is found[0]):
+        if content is result or (len(result) == 1 and content is result[0]):
             return pointer
-        if pointer.endswith("/choices") and any(output is found[0] for choice in content for output in choice.values()):
+        if pointer.endswith("/choices") and any(
+            output is result[0] for choice in content for output in choice.values()
+        ):
             return pointer
     raise AssertionError("What was found does not stand in the value.")
 
@@ -121,7 +123,7 @@ def walk(value: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
         yield from walk(content, f"{pointer}/{escape_pointer(str(step))}")
 
 
-def joined(messages: Iterable[Message]) -> list[Message]:
+def join_turns(messages: Iterable[Message]) -> list[Message]:
     """Join consecutive assistant messages: items of one turn may be read as one message or several."""
     turns: list[Message] = []
     for message in messages:
@@ -131,11 +133,11 @@ def joined(messages: Iterable[Message]) -> list[Message]:
     return turns
 
 
-def in_short(messages: Sequence[Message], payload: str) -> Iterator[dict[str, Any]]:
+def summarize_messages(messages: Sequence[Message], payload: str) -> Iterator[dict[str, Any]]:
     """Summarize messages as the corpus files do; ids that are not in the payload become #1, #2 and so on."""
     created: dict[str, str] = {}
 
-    def known(call_id: str) -> str:
+    def stable_id(call_id: str) -> str:
         return call_id if call_id in payload else created.setdefault(call_id, f"#{len(created) + 1}")
 
     for message in messages:
@@ -143,19 +145,19 @@ def in_short(messages: Sequence[Message], payload: str) -> Iterator[dict[str, An
         document = {
             "text": message.text,
             "name": None if message.role == "tool" else message.name,
-            "reasoning": "".join(part.text for part in of(Reasoning, parts)),
-            "refusal": "".join(part.text for part in of(Refusal, parts)),
+            "reasoning": "".join(part.text for part in parts_of_type(Reasoning, parts)),
+            "refusal": "".join(part.text for part in parts_of_type(Refusal, parts)),
             "calls": [
-                {"id": known(part.call_id), "name": part.name, "arguments": part.arguments}
-                for part in of(ToolCall, parts)
+                {"id": stable_id(part.call_id), "name": part.name, "arguments": part.arguments}
+                for part in parts_of_type(ToolCall, parts)
             ],
             "results": [
-                {"id": known(part.call_id), "output": part.output} | ({"error": True} if part.is_error else {})
-                for part in of(ToolResult, parts)
+                {"id": stable_id(part.call_id), "output": part.output} | ({"error": True} if part.is_error else {})
+                for part in parts_of_type(ToolResult, parts)
             ],
-            "files": [without_type(part) for part in of(File, parts)],
-            "data": [part.name for part in of(Data, parts)],
-            "cites": [note.url or note.title for part in of(Text, parts) for note in part.annotations],
+            "files": [without_type(part) for part in parts_of_type(File, parts)],
+            "data": [part.name for part in parts_of_type(Data, parts)],
+            "cites": [note.url or note.title for part in parts_of_type(Text, parts) for note in part.annotations],
         }
         yield {"role": message.role, **{key: value for key, value in document.items() if value}}
 
@@ -164,7 +166,7 @@ def without_type(part: Part) -> dict[str, Any]:
     return {key: value for key, value in msgspec.to_builtins(part).items() if key != "type"}
 
 
-def of(kind: type[P], parts: Iterable[Part]) -> list[P]:
+def parts_of_type(kind: type[P], parts: Iterable[Part]) -> list[P]:
     return [part for part in parts if isinstance(part, kind)]
 
 

@@ -13,14 +13,14 @@ from palaver.core.extraction.search import extract_chat_messages, read_conversat
 from tests.core.extraction.test_strict_search import PREFERENCES, A, U, nested, values
 
 Search = Literal["wide", "strict"]
-KEYS_OF_LISTS = "messages history chat conversation logs prompt completion responses".split()
+MESSAGE_LIST_KEYS = "messages history chat conversation logs prompt completion responses".split()
 
 
 def text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def told(value: Any, search: Search = "wide") -> list[str]:
+def reasons(value: Any, search: Search = "wide") -> list[str]:
     return [str(reason) for reason in explain_absence(value, search=search)]
 
 
@@ -121,7 +121,7 @@ def told(value: Any, search: Search = "wide") -> list[str]:
     ],
 )
 def test_every_searched_location_has_a_reason(value: Any, expected: list[str]) -> None:
-    assert told(value) == expected
+    assert reasons(value) == expected
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_every_searched_location_has_a_reason(value: Any, expected: list[str]) -
     ],
 )
 def test_the_strict_search_gives_different_reasons(value: Any, expected: list[str]) -> None:
-    assert told(value, "strict") == expected
+    assert reasons(value, "strict") == expected
 
 
 def test_a_preference_decides_which_location_is_listed_first() -> None:
@@ -156,12 +156,12 @@ def test_a_preference_decides_which_location_is_listed_first() -> None:
 
 
 def test_the_number_of_reasons_is_limited() -> None:
-    lists = {key: [1] for key in KEYS_OF_LISTS}
+    lists = {key: [1] for key in MESSAGE_LIST_KEYS}
 
     result = explain_absence({"data": lists, "inputs": dict(lists), "outputs": dict(lists)})
 
     assert [reason.path for reason in result[:MAX_REASONS]] == [
-        f"/{wrapper}/{key}" for wrapper in ("data", "inputs", "outputs") for key in KEYS_OF_LISTS
+        f"/{wrapper}/{key}" for wrapper in ("data", "inputs", "outputs") for key in MESSAGE_LIST_KEYS
     ][:MAX_REASONS]
     assert result[MAX_REASONS:] == (Reason("", "there are more than 20 such places"),)
 
@@ -170,13 +170,13 @@ def test_a_cyclic_object_is_explained_once() -> None:
     value: dict[str, Any] = {"messages": [1]}
     value["data"] = value
 
-    assert told(value) == ["/messages: element 0 is not an object"]
+    assert reasons(value) == ["/messages: element 0 is not an object"]
 
 
 def test_all_sibling_json_texts_are_explained() -> None:
     value = {"inputs": text({"messages": [1]}), "outputs": text({"messages": [2]}), "response": text({"messages": []})}
 
-    assert told(value) == [
+    assert reasons(value) == [
         "/inputs/messages: element 0 is not an object",
         "/outputs/messages: element 0 is not an object",
         "/response/messages: is an empty list",
@@ -194,11 +194,11 @@ def test_dict_and_list_subclasses_whose_methods_raise_are_explained() -> None:
         def __iter__(self) -> Any:
             raise RuntimeError
 
-    assert told(Odd(messages=[Odd(x=1)], choices=OddList([Odd(delta=Odd(y=1))]))) == [
+    assert reasons(Odd(messages=[Odd(x=1)], choices=OddList([Odd(delta=Odd(y=1))]))) == [
         "/messages: element 0 has no role (it has x)",
         "/choices: element 0 says nothing that we can read (content, parts, tool_calls …)",
     ]
-    assert told(Odd(), "strict") == ["the value: is an empty object"]
+    assert reasons(Odd(), "strict") == ["the value: is an empty object"]
 
 
 @given(values, st.sampled_from(PREFERENCES))

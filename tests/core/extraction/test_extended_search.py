@@ -10,14 +10,14 @@ from palaver.core.extraction.search import Conversation, extract_chat_messages, 
 from palaver.core.messages import Data, Message, Part, Text
 from tests.core.extraction.test_strict_search import PREFERENCES, A, U, nested, values
 
-ASKED, ANSWERED = (Message.user("hi"),), (Message.assistant("hello"),)
+USER_MESSAGES, ASSISTANT_MESSAGES = (Message.user("hi"),), (Message.assistant("hello"),)
 
 
 def text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def found(value: Any, prefer: Any = None) -> tuple[list[tuple[str, str]], str, str, str | None] | None:
+def read_summary(value: Any, prefer: Any = None) -> tuple[list[tuple[str, str]], str, str, str | None] | None:
     """Role and text of each message, the dialect, the path and the side."""
     read = read_conversation(value, prefer)
     if read is None:
@@ -28,8 +28,8 @@ def found(value: Any, prefer: Any = None) -> tuple[list[tuple[str, str]], str, s
 HI, HELLO = [("user", "hi")], [("assistant", "hello")]
 
 
-_EMPTY, _UI = Data("chat-completions:part"), Data("ui-message:data-x")
-MODEL = {"role": "model", "parts": [{"text": "hello"}]}
+_EMPTY_PART, _UI_DATA = Data("chat-completions:part"), Data("ui-message:data-x")
+GEMINI_CONTENT = {"role": "model", "parts": [{"text": "hello"}]}
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ MODEL = {"role": "model", "parts": [{"text": "hello"}]}
         # Responses of model APIs
         ({"choices": [{"message": A}]}, (HELLO, "chat-completions", "/choices", "output")),
         ({"choices": [{"delta": {"content": "hello"}}]}, (HELLO, "chat-completions", "/choices", "output")),
-        ({"candidates": [{"content": MODEL}, {"content": {}}]}, (HELLO, "gemini", "/candidates", "output")),
+        ({"candidates": [{"content": GEMINI_CONTENT}, {"content": {}}]}, (HELLO, "gemini", "/candidates", "output")),
         ({"candidates": [{"content": {"parts": [{"text": "hello"}]}}]}, None),
         (
             {"generations": [[{"message": {"type": "ai", "content": "hello"}}]]},
             (HELLO, "langchain", "/generations", "output"),
         ),
-        ({"content": MODEL}, (HELLO, "gemini", "/content", None)),
+        ({"content": GEMINI_CONTENT}, (HELLO, "gemini", "/content", None)),
         ({"contents": [{"parts": [{"text": "hi"}]}]}, (HI, "gemini", "/contents", "input")),
         # No conversation
         ({"contents": [{"text": "hi"}]}, None),
@@ -77,7 +77,7 @@ MODEL = {"role": "model", "parts": [{"text": "hello"}]}
     ],
 )
 def test_conversations_are_found_with_dialect_path_and_side(value: Any, expected: Any) -> None:
-    assert found(value) == expected
+    assert read_summary(value) == expected
 
 
 @pytest.mark.parametrize(
@@ -101,25 +101,25 @@ def test_the_outermost_key_with_a_side_decides(value: Any, prefer: Any, path: st
 
 
 def test_a_conversation_holds_palaver_messages() -> None:
-    assert read_conversation({"messages": [U]}) == Conversation(ASKED, "chat-completions", "/messages")
-    assert read_conversation({"output": A}) == Conversation(ANSWERED, "chat-completions", "/output", "output")
+    assert read_conversation({"messages": [U]}) == Conversation(USER_MESSAGES, "chat-completions", "/messages")
+    assert read_conversation({"output": A}) == Conversation(ASSISTANT_MESSAGES, "chat-completions", "/output", "output")
 
 
 @pytest.mark.parametrize(
     ("element", "parts"),
     [
-        ({"tool_calls": [{"name": "f", "args": {"a": object()}}], "content": "hm"}, [Text("hm"), _EMPTY]),
+        ({"tool_calls": [{"name": "f", "args": {"a": object()}}], "content": "hm"}, [Text("hm"), _EMPTY_PART]),
         ({"content": ["hm", {"type": "custom", "x": object()}]}, [Text("hm"), Data("chat-completions:custom")]),
         ({"content": [{"type": "tool_use", "id": "t", "input": {1j: 2}}]}, [Data("anthropic:tool_use")]),
-        ({"parts": [{"type": "text", "text": "hm"}, {"type": "data-x", "data": object()}]}, [Text("hm"), _UI]),
-        ({"content": "hm", "palaver": {"data": [{"name": "n", "value": object()}]}}, [Text("hm"), _EMPTY]),
+        ({"parts": [{"type": "text", "text": "hm"}, {"type": "data-x", "data": object()}]}, [Text("hm"), _UI_DATA]),
+        ({"content": "hm", "palaver": {"data": [{"name": "n", "value": object()}]}}, [Text("hm"), _EMPTY_PART]),
     ],
 )
 def test_a_part_that_is_not_json_becomes_an_empty_data_part(element: Any, parts: list[Part]) -> None:
     read = read_conversation([U, {"role": "assistant", **element}])
 
     assert read is not None
-    assert read.messages == (*ASKED, Message.assistant(*parts))
+    assert read.messages == (*USER_MESSAGES, Message.assistant(*parts))
 
 
 def test_an_invalid_preference_raises_value_error() -> None:
@@ -172,7 +172,7 @@ DIFFERENCES: list[tuple[Any, Any, Any, Any]] = [
     ({"contents": [{"parts": [{"text": "hi"}]}]}, None, None, "/contents"),
     ({"type": "human", "content": "hi"}, None, None, ""),
     ([{"type": "function_call", "name": "now", "arguments": "{}"}], None, None, ""),
-    ({"candidates": [{"content": MODEL}]}, None, None, "/candidates"),
+    ({"candidates": [{"content": GEMINI_CONTENT}]}, None, None, "/candidates"),
     ({"gen_ai.input.messages": text([U])}, None, None, "/gen_ai.input.messages"),
 ]
 

@@ -18,7 +18,7 @@ from tests.growth import assert_linear
 
 U = {"role": "user", "content": "hi"}
 A = {"role": "assistant", "content": "hello"}
-DEEP = 100_000
+DEPTH = 100_000
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "is_chat_messages": is_chat_messages,
     "dialect_of": dialect_of,
@@ -29,12 +29,12 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 every_function = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 
 
-def where(value: Any, prefer: Any = None) -> tuple[str, str] | None:
+def dialect_and_path(value: Any, prefer: Any = None) -> tuple[str, str] | None:
     read = read_conversation(value, prefer)
     return read and (read.dialect, read.path)
 
 
-def said(value: Any) -> list[tuple[str, str]] | None:
+def roles_and_texts(value: Any) -> list[tuple[str, str]] | None:
     read = read_conversation(value)
     return read and [(message.role, message.text) for message in read.messages]
 
@@ -44,14 +44,14 @@ def said(value: Any) -> list[tuple[str, str]] | None:
 
 def nested(key: str, inner: Any = None) -> Any:
     value = inner
-    for _ in range(DEEP):
+    for _ in range(DEPTH):
         value = {key: value}
     return value
 
 
 def nested_lists(inner: Any = None) -> Any:
     value = inner
-    for _ in range(DEEP):
+    for _ in range(DEPTH):
         value = [value]
     return value
 
@@ -69,9 +69,9 @@ DEEP_VALUES: dict[str, Callable[[], Any]] = {
     "generations": lambda: {"generations": nested_lists({"message": A})},
     "candidates": lambda: {"candidates": [{"content": nested("parts")}]},
     **{f"objects of {name}": partial(nested, name, [U]) for name in ("data", "inputs", "output", "ag", "input.value")},
-    "a text of lists": lambda: "[" * DEEP + "]" * DEEP,
-    "a text of objects": lambda: '{"data":' * DEEP + "1" + "}" * DEEP,
-    "a text of lists in a wrapper": lambda: {"input.value": "[" * DEEP + "]" * DEEP},
+    "a text of lists": lambda: "[" * DEPTH + "]" * DEPTH,
+    "a text of objects": lambda: '{"data":' * DEPTH + "1" + "}" * DEPTH,
+    "a text of lists in a wrapper": lambda: {"input.value": "[" * DEPTH + "]" * DEPTH},
 }
 
 
@@ -150,7 +150,7 @@ def test_a_million_unrelated_keys_do_not_slow_the_search() -> None:
             assert time.thread_time() - started < 1, function_name
 
 
-MANY: dict[str, Callable[[int], Any]] = {
+VALUES_OF_SIZE: dict[str, Callable[[int], Any]] = {
     **{f"messages like {number}": lambda count, one=one: [one] * count for number, one in enumerate(near_misses.EXACT)},
     "one bad element at the end": lambda count: [U] * count + [5],
     "dialects in turn": lambda count: [near_misses.EXACT[place % len(near_misses.EXACT)] for place in range(count)],
@@ -185,10 +185,10 @@ MANY: dict[str, Callable[[int], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize("name", VALUES_OF_SIZE)
 def test_time_grows_linearly_with_the_number_of_elements(name: str) -> None:
     for function in (is_chat_messages, dialect_of, extract_chat_messages, read_conversation):
-        assert_linear(function, MANY[name], 16_000)
+        assert_linear(function, VALUES_OF_SIZE[name], 16_000)
 
 
 # Shared and cyclic values
@@ -213,24 +213,34 @@ def test_the_first_of_many_paths_to_a_shared_match_is_returned() -> None:
     for _ in range(6):
         value = dict.fromkeys(near_misses.WRAPPERS, value)
 
-    assert where(value) == ("chat-completions", "/data/data/data/data/data/data/messages")
-    assert where(value, "output") == ("chat-completions", "/outputs/outputs/outputs/outputs/outputs/outputs/messages")
+    assert dialect_and_path(value) == ("chat-completions", "/data/data/data/data/data/data/messages")
+    assert dialect_and_path(value, "output") == (
+        "chat-completions",
+        "/outputs/outputs/outputs/outputs/outputs/outputs/messages",
+    )
 
 
 @every_function
 def test_every_function_returns_for_cyclic_values(function: Callable[[Any], Any]) -> None:
     few = ["data", "input", "messages", "message", "contents", "choices", "content", "candidates", "generations"]
     for name in few if "preview" in str(function) else [*few, *near_misses.WRAPPERS, *near_misses.KEYS]:
-        alone: dict[str, Any] = {}
-        alone[name] = alone
-        listed: list[Any] = []
-        listed.append({name: listed})
+        dict_cycle: dict[str, Any] = {}
+        dict_cycle[name] = dict_cycle
+        list_cycle: list[Any] = []
+        list_cycle.append({name: list_cycle})
         of_lists: list[Any] = []
         of_lists.append(of_lists)
         everywhere: dict[str, Any] = {}
         everywhere.update(dict.fromkeys(near_misses.WRAPPERS, everywhere))
         everywhere[name] = [everywhere]
-        for value in (alone, listed, of_lists, everywhere, {name: of_lists}, {**U, "data": alone, name: alone}):
+        for value in (
+            dict_cycle,
+            list_cycle,
+            of_lists,
+            everywhere,
+            {name: of_lists},
+            {**U, "data": dict_cycle, name: dict_cycle},
+        ):
             function(value)
 
 
@@ -240,7 +250,7 @@ def test_messages_are_found_in_cyclic_values(name: str) -> None:
     value["response"][name] = value
 
     assert [extract_chat_messages(value, prefer) for prefer in near_misses.PREFERENCES] == [[A]] * 3
-    assert [where(value, prefer) for prefer in near_misses.PREFERENCES] == [
+    assert [dialect_and_path(value, prefer) for prefer in near_misses.PREFERENCES] == [
         ("chat-completions", "/response/messages")
     ] * 3
 
@@ -272,14 +282,17 @@ def test_a_valid_json_text_of_fifty_megabytes_is_parsed() -> None:
     long = "x" * 50_000_000
     value = f'{{"messages": [{{"role": "user", "content": "{long}"}}]}}'
 
-    assert where(value) == ("chat-completions", "/messages")
-    assert said(value) == [("user", long)]
+    assert dialect_and_path(value) == ("chat-completions", "/messages")
+    assert roles_and_texts(value) == [("user", long)]
 
 
 @pytest.mark.parametrize("odd", ["\0", "a\0b", "\ud800", "x\udfff", "\u2028", "\ufeff"])
 def test_odd_characters_pass_through(odd: str) -> None:
-    assert said([{"role": "user", "content": odd}]) == [("user", odd)]
-    assert said([U, {"role": "user", "content": [{"type": "text", "text": odd}]}]) == [("user", "hi"), ("user", odd)]
+    assert roles_and_texts([{"role": "user", "content": odd}]) == [("user", odd)]
+    assert roles_and_texts([U, {"role": "user", "content": [{"type": "text", "text": odd}]}]) == [
+        ("user", "hi"),
+        ("user", odd),
+    ]
     for value in (odd, f"[{odd}]", {"messages": f'["{odd}"]'}, {odd: [U]}, [{"role": odd, "content": odd}, U]):
         for function in FUNCTIONS.values():
             function(value)
@@ -288,46 +301,46 @@ def test_odd_characters_pass_through(odd: str) -> None:
 # Subclasses and arbitrary objects
 
 
-class Refused(Exception):
-    """What a hostile method raises."""
+class HostileError(Exception):
+    """Raised by every hostile method."""
 
 
-def _refuse(*_: Any, **__: Any) -> Any:
-    raise Refused
+def _raise_hostile_error(*_: Any, **__: Any) -> Any:
+    raise HostileError
 
 
 _METHODS = "get __getitem__ __eq__ __ne__ __iter__ __bool__ __len__ __contains__ __repr__ __str__ __reversed__".split()
-_OF_DICTS = "keys items values copy __or__ __ror__ pop setdefault".split()
-_OF_LISTS = "index count copy __add__ __radd__ __mul__ __lt__".split()
-_OF_STRINGS = (
+_DICT_METHODS = "keys items values copy __or__ __ror__ pop setdefault".split()
+_LIST_METHODS = "index count copy __add__ __radd__ __mul__ __lt__".split()
+_STRING_METHODS = (
     "lower casefold strip startswith endswith split isspace join encode __add__ __getitem__ __format__".split()
 )
 
-HostileDict: Any = type("HostileDict", (dict,), dict.fromkeys([*_METHODS, *_OF_DICTS], _refuse))
-HostileList: Any = type("HostileList", (list,), dict.fromkeys([*_METHODS, *_OF_LISTS], _refuse))
+HostileDict: Any = type("HostileDict", (dict,), dict.fromkeys([*_METHODS, *_DICT_METHODS], _raise_hostile_error))
+HostileList: Any = type("HostileList", (list,), dict.fromkeys([*_METHODS, *_LIST_METHODS], _raise_hostile_error))
 HostileText: Any = type(
     "HostileText",
     (str,),
-    {**dict.fromkeys([*_METHODS, *_OF_STRINGS], _refuse), "__hash__": str.__hash__},
+    {**dict.fromkeys([*_METHODS, *_STRING_METHODS], _raise_hostile_error), "__hash__": str.__hash__},
 )
-HostileKey: Any = type("HostileKey", (str,), {"__eq__": _refuse, "__hash__": str.__hash__})
+HostileKey: Any = type("HostileKey", (str,), {"__eq__": _raise_hostile_error, "__hash__": str.__hash__})
 
 
-def hostile(value: Any, *, texts: bool) -> Any:
+def make_hostile(value: Any, *, texts: bool) -> Any:
     """The same value, made of subclasses whose every method raises."""
     if isinstance(value, dict):
-        return HostileDict({key: hostile(content, texts=texts) for key, content in value.items()})
+        return HostileDict({key: make_hostile(content, texts=texts) for key, content in value.items()})
     if isinstance(value, list):
-        return HostileList([hostile(content, texts=texts) for content in value])
+        return HostileList([make_hostile(content, texts=texts) for content in value])
     return HostileText(value) if texts and isinstance(value, str) else value
 
 
 @pytest.mark.parametrize("number", range(len(near_misses.EXACT)))
 def test_dict_and_list_subclasses_are_read_like_plain_values(number: int) -> None:
     plain = {"data": {"messages": [U, near_misses.EXACT[number]]}}
-    value = hostile(plain, texts=False)
+    value = make_hostile(plain, texts=False)
 
-    assert (where(value), said(value)) == (where(plain), said(plain))
+    assert (dialect_and_path(value), roles_and_texts(value)) == (dialect_and_path(plain), roles_and_texts(plain))
     for function in FUNCTIONS.values():
         function(value)
 
@@ -335,9 +348,9 @@ def test_dict_and_list_subclasses_are_read_like_plain_values(number: int) -> Non
 @pytest.mark.parametrize("number", range(len(near_misses.EXACT)))
 def test_str_subclasses_do_not_change_the_match(number: int) -> None:
     plain = {"data": {"messages": [U, near_misses.EXACT[number]]}}
-    value = hostile(plain, texts=True)
+    value = make_hostile(plain, texts=True)
 
-    assert where(value) == where(plain)
+    assert dialect_and_path(value) == dialect_and_path(plain)
     for function in FUNCTIONS.values():
         function(value)
 
@@ -353,8 +366,8 @@ def test_hostile_model_responses_never_raise(function: Callable[[Any], Any]) -> 
         {"messages": [[U]]},
         {"input.value": json.dumps([U])},
     ):
-        function(hostile(plain, texts=False))
-        function(hostile(plain, texts=True))
+        function(make_hostile(plain, texts=False))
+        function(make_hostile(plain, texts=True))
 
 
 @every_function
@@ -372,7 +385,7 @@ def test_keys_that_cannot_be_compared_never_raise(function: Callable[[Any], Any]
     function([{"role": "user", "content": [{HostileKey("type"): "x"}]}])
 
 
-class Lying:
+class FakeClass:
     """Claims to be of another class, as mocks do."""
 
     def __init__(self, claimed: type) -> None:
@@ -383,12 +396,12 @@ class Lying:
         return self._claimed
 
 
-class Faceless:
+class RaisingClass:
     """An object whose __class__ raises."""
 
     @property
     def __class__(self) -> Any:  # type: ignore[override]  # as above
-        raise Refused
+        raise HostileError
 
 
 def generator() -> Iterator[Any]:
@@ -412,11 +425,19 @@ LEAVES: list[Any] = [
     U.items(),
     Mock(),
 ]
-LIARS: list[Any] = [Mock(spec=dict), Mock(spec=list), Mock(spec=str), Lying(dict), Lying(list), Lying(str), Faceless()]
+LEAVES_WITH_FAKE_CLASS: list[Any] = [
+    Mock(spec=dict),
+    Mock(spec=list),
+    Mock(spec=str),
+    FakeClass(dict),
+    FakeClass(list),
+    FakeClass(str),
+    RaisingClass(),
+]
 
 
 @every_function
-@pytest.mark.parametrize("leaves", [LEAVES, LIARS], ids=["honest", "lying about their class"])
+@pytest.mark.parametrize("leaves", [LEAVES, LEAVES_WITH_FAKE_CLASS], ids=["honest", "lying about their class"])
 def test_values_that_are_not_json_never_raise(function: Callable[[Any], Any], leaves: list[Any]) -> None:
     for leaf in [*leaves, generator()]:
         function(leaf)
@@ -427,7 +448,7 @@ def test_values_that_are_not_json_never_raise(function: Callable[[Any], Any], le
             function({name: [leaf]})
 
 
-@pytest.mark.parametrize("leaves", [LEAVES, LIARS], ids=["honest", "lying about their class"])
+@pytest.mark.parametrize("leaves", [LEAVES, LEAVES_WITH_FAKE_CLASS], ids=["honest", "lying about their class"])
 def test_values_that_are_not_json_are_never_messages(leaves: list[Any]) -> None:
     for leaf in leaves:
         assert is_chat_messages(leaf) is False
@@ -436,7 +457,7 @@ def test_values_that_are_not_json_are_never_messages(leaves: list[Any]) -> None:
 
 # Bad values inside messages of every dialect
 
-WHOLE: dict[str, dict[str, Any]] = {
+FULL_MESSAGES: dict[str, dict[str, Any]] = {
     "langchain": {
         "type": "ai",
         "content": [{"type": "text", "text": "x"}, {"type": "tool_use", "id": "c", "name": "f", "input": {}}],
@@ -545,38 +566,38 @@ WHOLE: dict[str, dict[str, Any]] = {
 }
 
 
-def with_each_place_spoilt(value: Any, bad: Any) -> Iterator[Any]:
+def replace_each_value(value: Any, bad: Any) -> Iterator[Any]:
     """Yield `bad` instead of the value, then copies of the value with `bad` at every nested position."""
     yield bad
     if isinstance(value, dict):
         for key, content in value.items():
-            for spoilt in with_each_place_spoilt(content, bad):
-                yield {**value, key: spoilt}
+            for variant in replace_each_value(content, bad):
+                yield {**value, key: variant}
         yield {**value, "unrelated": bad}
     elif isinstance(value, list):
         for place, content in enumerate(value):
-            for spoilt in with_each_place_spoilt(content, bad):
-                yield [*value[:place], spoilt, *value[place + 1 :]]
+            for variant in replace_each_value(content, bad):
+                yield [*value[:place], variant, *value[place + 1 :]]
         yield [*value, bad]
 
 
-def circle() -> Any:
+def cyclic_part() -> Any:
     value: dict[str, Any] = {"type": "text", "text": "x"}
     value["content"] = value["parts"] = value["source"] = [value]
     return value
 
 
-def circle_of_lists() -> Any:
+def cyclic_list() -> Any:
     value: list[Any] = []
     value.append(value)
     return value
 
 
-BAD: dict[str, Callable[[], Any]] = {
+BAD_VALUES: dict[str, Callable[[], Any]] = {
     "deep objects": lambda: nested("content"),
     "deep lists": nested_lists,
-    "a circle": circle,
-    "a circle of lists": circle_of_lists,
+    "a circle": cyclic_part,
+    "a circle of lists": cyclic_list,
     "a lone surrogate": lambda: "\ud800",
     "NUL": lambda: "\0",
     "an object": object,
@@ -590,18 +611,18 @@ BAD: dict[str, Callable[[], Any]] = {
     "a hostile text": lambda: HostileText("x"),
     "lying: a mock of an object": lambda: Mock(spec=dict),
     "lying: a mock of a text": lambda: Mock(spec=str),
-    "lying: a faceless thing": Faceless,
+    "lying: a faceless thing": RaisingClass,
     "null": lambda: None,
     "an empty object": dict,
     "an empty list": list,
 }
 
 
-@pytest.mark.parametrize("bad", BAD)
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("bad", BAD_VALUES)
+@pytest.mark.parametrize("name", FULL_MESSAGES)
 def test_detected_messages_are_read_with_a_bad_value_in_any_field(name: str, bad: str) -> None:
-    for spoilt in with_each_place_spoilt(WHOLE[name], BAD[bad]()):
-        value = {"messages": [U, spoilt]}
+    for variant in replace_each_value(FULL_MESSAGES[name], BAD_VALUES[bad]()):
+        value = {"messages": [U, variant]}
         result = extract_chat_messages(value)
         read = read_conversation(value)
 
@@ -611,24 +632,26 @@ def test_detected_messages_are_read_with_a_bad_value_in_any_field(name: str, bad
             assert read.messages[0].text == "hi"
 
 
-WRITABLE = [name for name in BAD if name not in ("a lone surrogate", "a hostile text", "lying: a mock of a text")]
+ENCODABLE_BAD_VALUES = [
+    name for name in BAD_VALUES if name not in ("a lone surrogate", "a hostile text", "lying: a mock of a text")
+]
 """Without the values that pass through unchanged; none of those can come from decoded JSON."""
 
 
-@pytest.mark.parametrize("bad", WRITABLE)
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("bad", ENCODABLE_BAD_VALUES)
+@pytest.mark.parametrize("name", FULL_MESSAGES)
 def test_messages_read_with_a_bad_value_in_any_field_can_be_encoded(name: str, bad: str) -> None:
-    for spoilt in with_each_place_spoilt(WHOLE[name], BAD[bad]()):
-        read = read_conversation({"messages": [U, spoilt]})
+    for variant in replace_each_value(FULL_MESSAGES[name], BAD_VALUES[bad]()):
+        read = read_conversation({"messages": [U, variant]})
 
         assert read is None or msgspec.json.decode(encode(read.messages), type=list[Message])
 
 
-@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("bad", BAD_VALUES)
 def test_previews_of_messages_with_bad_values_never_raise(bad: str) -> None:
-    for element in WHOLE.values():
-        for spoilt in with_each_place_spoilt(element, BAD[bad]()):
-            preview({"messages": [U, spoilt]})
+    for element in FULL_MESSAGES.values():
+        for variant in replace_each_value(element, BAD_VALUES[bad]()):
+            preview({"messages": [U, variant]})
 
 
 def test_a_part_that_cannot_be_encoded_becomes_an_empty_data_part() -> None:

@@ -12,7 +12,7 @@ from palaver.core.extraction.truncation import PartialText, json_excerpt
 from tests.core.strategies import jsons
 
 
-class Odd(dict[str, Any]):
+class RaisingDict(dict[str, Any]):
     """A dict whose iteration methods raise."""
 
     def items(self) -> Any:
@@ -40,7 +40,7 @@ class Model:
         (float("nan"), "null"),
         ((1, (2,), []), "[1,[2],[]]"),
         ({1: "a", None: "b", (1, 2): "c"}, '{"1":"a","null":"b","[1,2]":"c"}'),
-        (Odd(a=1, b=[Odd()]), '{"a":1,"b":[{}]}'),
+        (RaisingDict(a=1, b=[RaisingDict()]), '{"a":1,"b":[{}]}'),
         (date(2026, 11, 15), '"2026-11-15"'),
         (object(), '"<object>"'),
         ([Model(), {"m": Model()}], '["<Model>",{"m":"<Model>"}]'),

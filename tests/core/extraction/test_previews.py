@@ -26,8 +26,8 @@ from tests.core.extraction.test_strict_search import values as searched
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 SYSTEM = {"role": "system", "content": "Be brief."}
-ASKED = {"role": "user", "content": "Weather in Oslo?"}
-CALLING = {
+QUESTION = {"role": "user", "content": "Weather in Oslo?"}
+TOOL_CALLS = {
     "role": "assistant",
     "content": None,
     "tool_calls": [
@@ -36,12 +36,12 @@ CALLING = {
     ],
 }
 RESULT = {"role": "tool", "tool_call_id": "c1", "content": "rain"}
-ANSWERED = {"role": "assistant", "content": "It rains."}
+ANSWER = {"role": "assistant", "content": "It rains."}
 THANKS = {"role": "user", "content": "Thanks."}
-TURNS = [SYSTEM, ASKED, CALLING, RESULT, ANSWERED, ANSWERED, THANKS]
+TURNS = [SYSTEM, QUESTION, TOOL_CALLS, RESULT, ANSWER, ANSWER, THANKS]
 
 
-def shown(value: Any, prefer: Any = None, budget: Budget = CELL) -> Any:
+def encoded_preview(value: Any, prefer: Any = None, budget: Budget = CELL) -> Any:
     return msgspec.json.decode(msgspec.json.encode(preview(value, prefer, budget)))
 
 
@@ -53,7 +53,7 @@ def message(index: int, role: str, text: str, *, cut: int = 0, calls: Any = (), 
 
 
 def test_an_input_column_shows_the_last_user_message() -> None:
-    assert shown({"inputs": {"prompt": TURNS}}, "input") == {
+    assert encoded_preview({"inputs": {"prompt": TURNS}}, "input") == {
         "renderer": "chat",
         "text": "Thanks.",
         "role": "user",
@@ -66,7 +66,7 @@ def test_an_input_column_shows_the_last_user_message() -> None:
 
 
 def test_an_output_column_shows_the_last_answer_and_the_messages_from_the_start() -> None:
-    assert shown({"outputs": TURNS}, "output") == {
+    assert encoded_preview({"outputs": TURNS}, "output") == {
         "renderer": "chat",
         "text": "It rains.",
         "role": "assistant",
@@ -85,7 +85,7 @@ def test_an_output_column_shows_the_last_answer_and_the_messages_from_the_start(
 
 
 def test_previews_of_text_json_and_null() -> None:
-    assert [shown(value) for value in ("first\n line", [1, "x"], None)] == [
+    assert [encoded_preview(value) for value in ("first\n line", [1, "x"], None)] == [
         {"renderer": "text", "text": "first line", "body": "first\n line", "cut": 0},
         {"renderer": "json", "text": '[1,"x"]', "body": '[1,"x"]', "cut": 0},
         {"renderer": "empty", "text": ""},
@@ -97,7 +97,7 @@ def test_a_preview_round_trips_through_json(value: Any) -> None:
     created = preview(value)
 
     assert msgspec.json.decode(msgspec.json.encode(created), type=Preview) == created
-    assert created.renderer == shown(value)["renderer"]
+    assert created.renderer == encoded_preview(value)["renderer"]
 
 
 # The choice of renderer
@@ -164,11 +164,11 @@ def test_an_invalid_preference_raises_value_error() -> None:
 @pytest.mark.parametrize(
     ("messages", "neutral", "of_input", "of_output"),
     [
-        ([ASKED], ("user", "Weather in Oslo?"), ("user", "Weather in Oslo?"), ("user", "Weather in Oslo?")),
-        ([ASKED, ANSWERED], ("assistant", "It rains."), ("user", "Weather in Oslo?"), ("assistant", "It rains.")),
-        ([ANSWERED, THANKS], ("user", "Thanks."), ("user", "Thanks."), ("assistant", "It rains.")),
+        ([QUESTION], ("user", "Weather in Oslo?"), ("user", "Weather in Oslo?"), ("user", "Weather in Oslo?")),
+        ([QUESTION, ANSWER], ("assistant", "It rains."), ("user", "Weather in Oslo?"), ("assistant", "It rains.")),
+        ([ANSWER, THANKS], ("user", "Thanks."), ("user", "Thanks."), ("assistant", "It rains.")),
         (
-            [CALLING, RESULT],
+            [TOOL_CALLS, RESULT],
             *[("assistant", 'weather({"city":"Oslo"}), clock()'), ("tool", "rain")],
             ("assistant", 'weather({"city":"Oslo"}), clock()'),
         ),
@@ -185,7 +185,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
 
 
 @pytest.mark.parametrize(
-    ("said", "line"),
+    ("chat_message", "line"),
     [
         ({"role": "user", "content": "  two\n\n lines\t\x00 "}, "two lines"),
         ({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab"),
@@ -212,8 +212,8 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
         ),
     ],
 )  # fmt: skip
-def test_the_line_of_a_message(said: Any, line: str) -> None:
-    assert preview([said]).text == line
+def test_the_line_of_a_message(chat_message: Any, line: str) -> None:
+    assert preview([chat_message]).text == line
 
 
 # The messages of a preview
@@ -222,37 +222,40 @@ def test_the_line_of_a_message(said: Any, line: str) -> None:
 def test_a_message_is_cut_to_four_lines_and_320_characters() -> None:
     long = [{"role": "user", "content": "a\nb\nc\nd\ne"}, {"role": "user", "content": "x" * 318 + " " + FAMILY + "y"}]
 
-    assert shown(long)["messages"] == [message(0, "user", "a\nb\nc\nd", cut=2), message(1, "user", "x" * 318, cut=7)]
+    assert encoded_preview(long)["messages"] == [
+        message(0, "user", "a\nb\nc\nd", cut=2),
+        message(1, "user", "x" * 318, cut=7),
+    ]
 
 
 @pytest.mark.parametrize(
     ("lines", "count"), [([1] * 9, 5), ([4] * 9, 2), ([3, 3, 1, 1], 3), ([3, 3, 3], 2), ([0] * 9, 5), ([9, 9, 9], 2)]
 )
 def test_messages_are_shown_up_to_ten_lines_and_five_messages(lines: list[int], count: int) -> None:
-    created = shown([{"role": "user", "content": "\n".join("x" * number)} for number in lines])
+    created = encoded_preview([{"role": "user", "content": "\n".join("x" * number)} for number in lines])
 
     assert (len(created["messages"]), created["more"]) == (count, len(lines) - count)
 
 
 def test_at_least_one_message_is_shown() -> None:
-    created = shown([ASKED, ASKED], None, Budget(lines=1))
+    created = encoded_preview([QUESTION, QUESTION], None, Budget(lines=1))
 
     assert (created["messages"], created["more"]) == ([message(0, "user", "Weather in Oslo?")], 1)
 
 
 def test_an_input_without_a_user_message_shows_its_last_message() -> None:
-    assert shown([SYSTEM, ANSWERED], "input")["messages"] == [message(1, "assistant", "It rains.")]
+    assert encoded_preview([SYSTEM, ANSWER], "input")["messages"] == [message(1, "assistant", "It rains.")]
 
 
 def test_calls_and_attachments_are_listed_separately_from_the_text() -> None:
     functions = [{"name": f"f{n}", "arguments": '{\n "x": "' + "y" * 100} for n in range(5)]
     calls = [{"id": f"c{n}", "type": "function", "function": f} for n, f in enumerate(functions)]
-    said = [
+    conversation = [
         {"role": "user", "content": [{"type": "text", "text": "See:"}, IMAGE, IMAGE]},
         {"role": "assistant", "content": "Well.", "tool_calls": calls},
     ]
 
-    assert shown(said)["messages"] == [
+    assert encoded_preview(conversation)["messages"] == [
         message(0, "user", "See:", attachments=2),
         message(1, "assistant", "Well.", calls=[f'f{n}({{ "x": "' + "y" * 69 for n in range(3)]),
     ]
@@ -261,7 +264,7 @@ def test_calls_and_attachments_are_listed_separately_from_the_text() -> None:
 def test_tool_results_are_on_separate_lines_and_counted_in_full() -> None:
     results = [{"type": "tool-result", "call_id": f"c{n}", "output": out} for n, out in enumerate((["x" * 500], "z"))]
 
-    assert shown([{"role": "tool", "parts": results}])["messages"] == [
+    assert encoded_preview([{"role": "tool", "parts": results}])["messages"] == [
         message(0, "tool", '["' + "x" * 318, cut=len('["' + "x" * 500 + '"]\nz') - 320)
     ]
 
@@ -294,9 +297,9 @@ def test_full_returns_the_conversation_in_pages() -> None:
 
     assert [len(page.messages) for page in pages] == [200, 200, 50]
     assert [message.text for page in pages for message in page.messages] == [str(number) for number in range(450)]
-    assert full([ASKED], "input") == WholeChat((Message.user("Weather in Oslo?"),), 1, "", "chat-completions", None)
-    assert full([ASKED], first=-5) == full([ASKED])
-    assert full([ASKED], first=5) == WholeChat((), 1, "", "chat-completions", None)
+    assert full([QUESTION], "input") == WholeChat((Message.user("Weather in Oslo?"),), 1, "", "chat-completions", None)
+    assert full([QUESTION], first=-5) == full([QUESTION])
+    assert full([QUESTION], first=5) == WholeChat((), 1, "", "chat-completions", None)
 
 
 def test_full_returns_the_complete_value_if_there_is_no_conversation() -> None:
@@ -311,38 +314,39 @@ def test_full_returns_the_complete_value_if_there_is_no_conversation() -> None:
 # Properties
 
 
-hostile = st.text(
+hostile_texts = st.text(
     st.sampled_from('ab \n\t\x00\x01\x1f"\\\u2028\x7f中\ud800\udc00\U0001f1f3\u0301\u200d' + FAMILY), max_size=12
 )
-large = st.builds(lambda text, times: text * times, hostile, st.integers(0, 400))
-roles = st.sampled_from(["user", "assistant", "system", "tool", "human", "model"]) | large
+large_texts = st.builds(lambda text, times: text * times, hostile_texts, st.integers(0, 400))
+roles = st.sampled_from(["user", "assistant", "system", "tool", "human", "model"]) | large_texts
 calls = st.builds(
     lambda name, arguments: {"id": name[:9], "type": "function", "function": {"name": name, "arguments": arguments}},
-    large,
-    large,
+    large_texts,
+    large_texts,
 )
-said = st.builds(
+chat_messages = st.builds(
     lambda role, content, calls: {"role": role, "content": content, "tool_calls": calls},
     roles,
-    large | st.lists(st.builds(lambda text: {"type": "text", "text": text}, large) | st.just(IMAGE), max_size=3),
+    large_texts
+    | st.lists(st.builds(lambda text: {"type": "text", "text": text}, large_texts) | st.just(IMAGE), max_size=3),
     st.lists(calls, max_size=5),
 )
-anything = st.recursive(
-    st.none() | st.integers() | st.floats() | large | said,
-    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(hostile, inner, max_size=3),
+any_values = st.recursive(
+    st.none() | st.integers() | st.floats() | large_texts | chat_messages,
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(hostile_texts, inner, max_size=3),
     max_leaves=12,
 )
-wrapped = st.builds(
+wrapped_values = st.builds(
     lambda keys, value: [value := {key: value} for key in keys][-1] if keys else value,
     st.lists(
         st.sampled_from(["data", "inputs", "outputs", "messages", "gen_ai.input.messages", "input", "output"]),
         max_size=4,
     ),
-    anything | st.lists(said, max_size=8),
+    any_values | st.lists(chat_messages, max_size=8),
 )
 
 
-@given(wrapped, st.sampled_from(PREFERENCES))
+@given(wrapped_values, st.sampled_from(PREFERENCES))
 def test_every_preview_is_under_4_kib_and_a_chat_exactly_when_one_is_found(value: Any, prefer: Any) -> None:
     created = preview(value, prefer)
 
@@ -358,7 +362,7 @@ def test_a_preference_never_decides_whether_it_is_a_chat(value: Any) -> None:
     assert len({preview(value, prefer).renderer == "chat" for prefer in PREFERENCES}) == 1
 
 
-@given(wrapped, st.sampled_from(PREFERENCES), st.integers(0, 5_000), st.integers(0, 5_000))
+@given(wrapped_values, st.sampled_from(PREFERENCES), st.integers(0, 5_000), st.integers(0, 5_000))
 def test_a_larger_budget_has_the_same_size_limit(value: Any, prefer: Any, lines: int, characters: int) -> None:
     budget = Budget(
         lines=lines,
@@ -377,8 +381,8 @@ def test_a_larger_budget_has_the_same_size_limit(value: Any, prefer: Any, lines:
     "text", ["中", "\x01", FAMILY, '"', "\ud800"], ids=["wide", "control", "family", "quote", "half"]
 )
 def test_an_oversized_preview_loses_characters_but_no_messages(text: str) -> None:
-    calling = {**CALLING, "tool_calls": [{"id": "c", "function": {"name": text * 900, "arguments": text * 900}}] * 3}
-    created = shown([{"role": "user", "content": text * 900}, calling] * 9)
+    calling = {**TOOL_CALLS, "tool_calls": [{"id": "c", "function": {"name": text * 900, "arguments": text * 900}}] * 3}
+    created = encoded_preview([{"role": "user", "content": text * 900}, calling] * 9)
 
     assert len(created["messages"]) == 5
     assert created["messages"][0]["text"]
@@ -394,7 +398,7 @@ def test_cyclic_deep_and_long_values_are_previewed_in_time() -> None:
     long = "some words \n" * 4_000_000
     started = time.thread_time()
     created = [
-        preview(value).renderer for value in (deep, cycle, long, {"x": long, "y": 1}, [{**ASKED, "content": long}])
+        preview(value).renderer for value in (deep, cycle, long, {"x": long, "y": 1}, [{**QUESTION, "content": long}])
     ]
 
     assert created == ["json", "json", "text", "json", "chat"]
@@ -402,7 +406,7 @@ def test_cyclic_deep_and_long_values_are_previewed_in_time() -> None:
 
 
 def test_previews_compare_by_value() -> None:
-    assert preview([ASKED]) == ChatPreview(
+    assert preview([QUESTION]) == ChatPreview(
         text="Weather in Oslo?",
         role="user",
         count=1,

@@ -160,12 +160,12 @@ def test_a_preference_changes_the_order_and_never_whether_something_is_found(val
 
 
 @given(values, st.dictionaries(st.text(max_size=3).map("x-{}".format), values, max_size=3))
-def test_unknown_keys_change_nothing(value: Any, more: dict[str, Any]) -> None:
+def test_unknown_keys_change_nothing(value: Any, unknown: dict[str, Any]) -> None:
     if isinstance(value, dict):
         for prefer in PREFERENCES:
             result = extract_chat_messages(value, prefer)
-            repeated = extract_chat_messages({**more, **value}, prefer)
-            assert (repeated == result) or (result == [value] and repeated == [{**more, **value}])
+            repeated = extract_chat_messages({**unknown, **value}, prefer)
+            assert (repeated == result) or (result == [value] and repeated == [{**unknown, **value}])
 
 
 @given(values)

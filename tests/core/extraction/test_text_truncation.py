@@ -10,7 +10,7 @@ from palaver.core.extraction.truncation import Excerpt, cut_text, grapheme_bound
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 NORWAY, CHAD = "\U0001f1f3\U0001f1f4", "\U0001f1f9\U0001f1e9"
-WHOLE = {
+GRAPHEME_CLUSTERS = {
     "a flag": NORWAY,
     "a flag of tags": "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
     "a family": FAMILY,
@@ -29,7 +29,7 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("cluster", WHOLE.values(), ids=WHOLE)
+@pytest.mark.parametrize("cluster", GRAPHEME_CLUSTERS.values(), ids=GRAPHEME_CLUSTERS)
 def test_grapheme_clusters_are_never_cut(cluster: str) -> None:
     text = f"ab{cluster}{cluster}c"
     boundaries = {grapheme_boundary(text, at) for at in range(len(text) + 1)}
@@ -119,7 +119,7 @@ def test_only_the_beginning_of_a_long_text_is_read() -> None:
 
 
 characters = st.sampled_from(
-    [*WHOLE.values(), "a", " ", "\n", "\u200d", "\U0001f1f3", "\u0301", "\x00", "\ud800", "中"]
+    [*GRAPHEME_CLUSTERS.values(), "a", " ", "\n", "\u200d", "\U0001f1f3", "\u0301", "\x00", "\ud800", "中"]
 )
 texts = st.lists(characters, max_size=40).map("".join)
 

@@ -18,7 +18,7 @@ from tests.testsets.strategies import JSON
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _at_once() -> Iterator[None]:
+def _small_parse_chunks() -> Iterator[None]:
     """Make the reader parse after 3 bytes instead of buffering, so that every chunk boundary is covered."""
     with patch.object(json_file, "_MIN_PARSE_BYTES", 3):
         yield

@@ -15,12 +15,12 @@ from palaver.testsets.files import FileRow, open_reader, open_writer, read_file,
 from palaver.testsets.limits import TestsetLimits
 
 
-def _file(rows: list[dict[str, Any]]) -> Any:
+def _write_and_open(rows: list[dict[str, Any]]) -> Any:
     columns = list(dict.fromkeys(name for row in rows for name in row))
     return parquet.ParquetFile(io.BytesIO(b"".join(write_file(map(FileRow, rows), columns, "parquet"))))
 
 
-def _of_others(table: Any) -> bytes:
+def _write_with_pyarrow(table: Any) -> bytes:
     sink = io.BytesIO()
     parquet.write_table(table, sink)
     return sink.getvalue()
@@ -33,7 +33,7 @@ def test_a_column_of_one_kind_is_native_and_any_other_is_json_text() -> None:
         {},
     ]
 
-    file = _file(rows)
+    file = _write_and_open(rows)
 
     assert {field.name: str(field.type) for field in file.schema_arrow} == {
         "s": "string",
@@ -66,7 +66,7 @@ def test_columns_written_by_other_programs_become_json() -> None:
         }
     )
 
-    assert list(read_file([_of_others(table)], "parquet")) == [
+    assert list(read_file([_write_with_pyarrow(table)], "parquet")) == [
         FileRow(
             {
                 "when": "2026-11-16T11:00:00Z",
@@ -85,7 +85,7 @@ def test_columns_written_by_other_programs_become_json() -> None:
 
 
 def test_many_rows_are_written_in_row_groups() -> None:
-    file = _file([{"n": number} for number in range(25_000)])
+    file = _write_and_open([{"n": number} for number in range(25_000)])
 
     assert [file.metadata.row_group(group).num_rows for group in range(3)] == [10_000, 10_000, 5_000]
 
@@ -109,14 +109,14 @@ def test_invalid_palaver_metadata_is_rejected(message: bytes) -> None:
     table = pa.table({"n": [1]}).replace_schema_metadata({b"palaver.json": message})
 
     with pytest.raises(InvalidValue, match=r"Line 1: .*palaver.json"):
-        list(read_file([_of_others(table)], "parquet"))
+        list(read_file([_write_with_pyarrow(table)], "parquet"))
 
 
 def test_two_columns_with_the_same_name_are_rejected() -> None:
     table = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
 
     with pytest.raises(InvalidValue, match="two columns have the same name"):
-        list(read_file([_of_others(table)], "parquet"))
+        list(read_file([_write_with_pyarrow(table)], "parquet"))
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,4 @@ def test_files_beyond_a_limit_are_rejected(limits: TestsetLimits) -> None:
     table = pa.table({str(number): ["x" * 200, "y"] for number in range(8)})
 
     with pytest.raises(TooLarge):
-        list(read_file([_of_others(table)], "parquet", limits=limits))
+        list(read_file([_write_with_pyarrow(table)], "parquet", limits=limits))

@@ -25,14 +25,14 @@ from tests.testsets.strategies import JSON, ROWS
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _at_once() -> Iterator[None]:
+def _small_parse_chunks() -> Iterator[None]:
     """Make the readers parse small chunks instead of buffering, so that every chunk boundary is covered."""
     with patch.object(json_file, "_MIN_PARSE_BYTES", 3), patch.object(csv_file, "_MIN_PARSE_CHARS", 1):
         yield
 
 
-FORMATS = pytest.mark.parametrize("form", get_args(Format))
-META = ("__id__", "__dedup_id__", "__flags__", "__tags__", "__meta__")
+every_format = pytest.mark.parametrize("form", get_args(Format))
+META_COLUMNS = ("__id__", "__dedup_id__", "__flags__", "__tags__", "__meta__")
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
@@ -44,7 +44,7 @@ def _split(text: bytes, positions: list[int]) -> list[bytes]:
     return [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
 
 
-@FORMATS
+@every_format
 @settings(max_examples=60)
 @given(rows=ROWS, positions=st.lists(st.integers(0, 2_000), max_size=20))
 def test_rows_are_read_as_they_were_written(form: Format, rows: list[dict[str, Any]], positions: list[int]) -> None:
@@ -56,12 +56,12 @@ def test_rows_are_read_as_they_were_written(form: Format, rows: list[dict[str, A
     assert (result.report.rows, result.report.bytes, result.report.wrapped) == (len(rows), len(text), 0)
 
 
-@FORMATS
+@every_format
 @settings(max_examples=30)
-@given(rows=ROWS, metadata=st.lists(st.dictionaries(st.sampled_from(META), JSON, min_size=1), max_size=6))
+@given(rows=ROWS, metadata=st.lists(st.dictionaries(st.sampled_from(META_COLUMNS), JSON, min_size=1), max_size=6))
 def test_row_metadata_round_trips(form: Format, rows: list[Any], metadata: list[Any]) -> None:
     file_rows = [FileRow(row, meta) for row, meta in zip(rows, metadata, strict=False)]
-    text = b"".join(write_file(file_rows, _columns([row.data for row in file_rows]), form, meta=META))
+    text = b"".join(write_file(file_rows, _columns([row.data for row in file_rows]), form, meta=META_COLUMNS))
 
     result = list(read_file([text], form))
 
@@ -70,7 +70,7 @@ def test_row_metadata_round_trips(form: Format, rows: list[Any], metadata: list[
     ]
 
 
-@FORMATS
+@every_format
 def test_a_file_can_be_read_byte_by_byte(form: Format) -> None:
     rows = [{"text": "päivää\r\n☃ \U0001f600", "chat": [{"role": "user", "content": 'a "quoted", word'}]}, {}, {"n": 1}]
     text = b"".join(write_file(map(FileRow, rows), _columns(rows), form))
@@ -82,7 +82,7 @@ def test_a_file_can_be_read_byte_by_byte(form: Format) -> None:
     assert [row.data for row in result] == rows
 
 
-@FORMATS
+@every_format
 def test_rows_may_be_written_with_their_ids(form: Format) -> None:
     rows = [Row("row_00000000050000000000000007", {"__id__": "of the data", "q": 1}), Row("row_1", {})]
     text = b"".join(write_file(with_ids(rows), ["__id__", "q"], form, meta=["__id__"]))
@@ -93,14 +93,14 @@ def test_rows_may_be_written_with_their_ids(form: Format) -> None:
     ]
 
 
-_SCRAPS = st.lists(
+_SYNTAX_FRAGMENTS = st.lists(
     st.sampled_from([b'"', b",", b"\n", b"\r", b"[", b"]", b"{", b"}", b":", b"1", b"\\", b"a", b"\xff", b"\xc3\xa9"])
 )
 
 
-@FORMATS
+@every_format
 @settings(max_examples=60)
-@given(text=st.one_of(st.binary(), _SCRAPS.map(b"".join)), size=st.integers(1, 10))
+@given(text=st.one_of(st.binary(), _SYNTAX_FRAGMENTS.map(b"".join)), size=st.integers(1, 10))
 def test_any_bytes_give_the_same_rows_or_error_for_any_chunk_size(form: Format, text: bytes, size: int) -> None:
     outcomes: list[Any] = []
     for step in (size, 10_000):
