@@ -147,7 +147,10 @@ RESPONSES: dict[str, Case] = {
     "F3 an index that is none": (edit(TEXT, (4, set_fields(output_index="0"))), [("F3", 4)]),
     "F3 a status that is none": (edit(TEXT, *update_both(8, status=[])), [("F3", 8)]),
     "I15 no summary": (edit(run(streams.reasoning("r", "No.")), *update_both(7, summary=None)), [("I15", 7)]),
-    "I15 a summary without text": (edit(run(streams.reasoning("r", "No.")), *update_both(7, summary=[{}])), [("I15", 7)]),
+    "I15 a summary without text": (
+        edit(run(streams.reasoning("r", "No.")), *update_both(7, summary=[{}])),
+        [("I15", 7)],
+    ),
     "F3 metadata of another type": (edit(TEXT, (9, update("response", metadata=[]))), [("F3", 9)]),
     "F3 an annotation that is none": (
         edit(CITED_TEXT, (6, set_fields(annotation=[]))),
@@ -164,7 +167,11 @@ RESPONSES: dict[str, Case] = {
     "I10b an annotation that nobody added": (without(CITED_TEXT, 6), [("I10b", 7), ("I10b", 8)]),
     "I11 a result of no call": (run(result("c1", "x")), [("I11", 3)]),
     "I11 a result twice": (
-        edit(run(call("c1"), result("c1", "x"), result("c1", "y")), *update_both(8, id="fco_2"), (7, update("item", id="fco_2"))),
+        edit(
+            run(call("c1"), result("c1", "x"), result("c1", "y")),
+            *update_both(8, id="fco_2"),
+            (7, update("item", id="fco_2")),
+        ),
         [("I11", 8)],
     ),
     "I12 an item left out": (edit(TOOLS, (15, drop("response", "output", 1))), [("I12", 15)]),
@@ -274,7 +281,10 @@ COMPLETIONS: dict[str, Case] = {
     "C7 a call from one": (edit(CHAT, (7, update("choices", 0, "delta", "tool_calls", 0, index=2))), [("C7", 7)]),
     "C7 a call without id": (edit(CHAT, (7, drop("choices", 0, "delta", "tool_calls", 0, "id"))), [("C7", 7)]),
     "C7 a call twice": (edit(CHAT, (7, update("choices", 0, "delta", "tool_calls", 0, id="c1"))), [("C7", 7)]),
-    "C7 a name again": (edit(CHAT, (5, update("choices", 0, "delta", "tool_calls", 0, "function", name="x"))), [("C7", 5)]),
+    "C7 a name again": (
+        edit(CHAT, (5, update("choices", 0, "delta", "tool_calls", 0, "function", name="x"))),
+        [("C7", 5)],
+    ),
     "C8 calls by turns": ([*CHAT[:8], chunk(piece(0, " ")), CHAT[8]], [("C8", 8)]),
     "C9 no call": ([*CHAT[:4], CHAT[8]], [("C9", 4)]),
     "C10 an empty delta": ([*CHAT[:2], chunk({"content": ""}), *CHAT[2:]], [("C10", 2)]),

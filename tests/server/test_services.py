@@ -17,7 +17,7 @@ from palaver.server.settings import Settings
 from palaver.testing import client, in_process_transport, scripted
 from palaver.testing import echo as own_echo
 from palaver.workflows.context import Context
-from tests.protocols.test_services import read
+from tests.protocols.test_services import decode_events
 from tests.server.fake_tab import FakeConnection, FakeTab, open_tab, wait_until
 from tests.server.keyed_server import KeyedServer, keyed_server
 
@@ -118,12 +118,12 @@ async def test_a_stream_ends_with_the_answer_of_the_plain_route(http: httpx.Asyn
     sparse = await http.post("/services/tutor/stream", json={**body, "stream": False})
 
     assert streamed.headers["content-type"] == "text/event-stream"
-    assert [name for name, _ in read(streamed.content)] == [
+    assert [name for name, _ in decode_events(streamed.content)] == [
         "message_start", "log", "content_block_start", "content_block_delta", "content_block_stop",
         "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop", "complete",
     ]  # fmt: skip
-    assert read(streamed.content)[-1] == ("complete", plain.json())
-    assert read(sparse.content) == [("log", "Thinking"), ("complete", plain.json())]
+    assert decode_events(streamed.content)[-1] == ("complete", plain.json())
+    assert decode_events(sparse.content) == [("log", "Thinking"), ("complete", plain.json())]
 
 
 async def test_a_workflow_that_is_not_a_chat_returns_its_value(http: httpx.AsyncClient) -> None:
@@ -132,7 +132,7 @@ async def test_a_workflow_that_is_not_a_chat_returns_its_value(http: httpx.Async
 
     assert (await http.post("/services/headline", json=body)).json() == value
     streamed = await http.post("/services/headline/stream", json=body)
-    assert read(streamed.content) == [("log", "Shouting"), ("complete", value)]
+    assert decode_events(streamed.content) == [("log", "Shouting"), ("complete", value)]
 
 
 async def test_every_call_without_a_session_id_gets_a_new_session(http: httpx.AsyncClient) -> None:
@@ -157,7 +157,7 @@ async def test_a_failed_run_returns_the_error_object_on_both_routes(
     body = {"content": "x", "script": [step]}
     plain = await http.post("/services/scripted", json=body)
     streamed = await http.post("/services/scripted/stream", json=body)
-    name, data = read(streamed.content)[-1]
+    name, data = decode_events(streamed.content)[-1]
 
     assert (plain.status_code, plain.json()["code"], plain.json()["type"]) == (error[0], *error)
     assert (streamed.status_code, name, data["code"], data["type"]) == (200, "error", *error)
@@ -170,7 +170,7 @@ async def test_an_invalid_payload_is_a_400_or_an_error_event_of_the_stream(http:
 
     assert (plain.status_code, plain.json()["type"]) == (400, "BAD_REQUEST")
     assert plain.json()["details"]["errors"][0]["field"] == "text"
-    assert (streamed.status_code, read(streamed.content)) == (200, [("error", plain.json())])
+    assert (streamed.status_code, decode_events(streamed.content)) == (200, [("error", plain.json())])
 
 
 @pytest.mark.parametrize("route", ["", "/stream"])
@@ -233,10 +233,10 @@ async def test_a_stopping_server_answers_with_shutting_down(server: Server, rout
         assert (answer.status_code, answer.json()) == (503, error)
         assert (later.status_code, later.json()["type"]) == (503, "SHUTTING_DOWN")
         return
-    names = [name for name, _ in read(answer.content)]
-    assert (answer.status_code, read(answer.content)[-1]) == (200, ("error", error))
+    names = [name for name, _ in decode_events(answer.content)]
+    assert (answer.status_code, decode_events(answer.content)[-1]) == (200, ("error", error))
     assert names.count("content_block_start") == names.count("content_block_stop")
-    assert (later.status_code, read(later.content)[-1][1]["type"]) == (200, "SHUTTING_DOWN")
+    assert (later.status_code, decode_events(later.content)[-1][1]["type"]) == (200, "SHUTTING_DOWN")
 
 
 # Listing and descriptions
@@ -361,7 +361,7 @@ async def test_the_status_is_also_a_service(http: httpx.AsyncClient) -> None:
     streamed = await http.post("/services/status/stream", json={})
 
     assert plain.json() == {"database": "working", "version": VERSION} == (await http.get("/status")).json()
-    assert read(streamed.content) == [("complete", plain.json())]
+    assert decode_events(streamed.content) == [("complete", plain.json())]
 
 
 async def test_the_built_in_echo_service_leaves_out_the_api_key(http: httpx.AsyncClient) -> None:
@@ -370,7 +370,7 @@ async def test_the_built_in_echo_service_leaves_out_the_api_key(http: httpx.Asyn
 
     assert (await http.post("/services/echo", json=body)).json() == expected
     streamed = await http.post("/services/echo/stream", json=body)
-    assert read(streamed.content) == [("complete", expected)]
+    assert decode_events(streamed.content) == [("complete", expected)]
 
 
 @pytest.mark.parametrize("options", [{}, {"json": {}}, {"json": {"api_key": "sk-x"}}])
@@ -379,7 +379,7 @@ async def test_the_echo_service_rejects_an_empty_payload(http: httpx.AsyncClient
     plain = await http.post("/services/echo", **options)
 
     assert (plain.status_code, plain.json()) == (400, required)
-    assert read((await http.post("/services/echo/stream", **options)).content) == [("error", required)]
+    assert decode_events((await http.post("/services/echo/stream", **options)).content) == [("error", required)]
 
 
 async def test_a_workflow_named_echo_replaces_the_built_in_service() -> None:
