@@ -22,7 +22,9 @@ from palaver.workflows.decorators import chat
 from palaver.workflows.workflow import Workflow
 from tests.engine.run_factory import NOW, call, event_lines
 
-THEIRS = Origin(project="theirs", protocol="responses", reading={"background": True}, stored=True, background=True)
+BACKGROUND_ORIGIN = Origin(
+    project="theirs", protocol="responses", reading={"background": True}, stored=True, background=True
+)
 
 
 @chat
@@ -34,7 +36,7 @@ class EngineProcess:
     """One process with its engine, recorder, heartbeat and run queue."""
 
     def __init__(self, database: Database, name: str, *workflows: Workflow, most: int = 4) -> None:
-        known = {workflow.description.name: workflow for workflow in workflows}
+        workflows_by_name = {workflow.description.name: workflow for workflow in workflows}
         self.database = database
         self.recorder = Recorder(database, process=name, now=lambda: NOW, delay=0.01)
         self.engine = Engine(store=self.recorder, now=lambda: NOW)
@@ -47,8 +49,8 @@ class EngineProcess:
             self.engine,
             database,
             process=name,
-            find_workflow=lambda name: known[name],
-            workflow_names=lambda: list(known),
+            find_workflow=lambda name: workflows_by_name[name],
+            workflow_names=lambda: list(workflows_by_name),
             max_runs=most,
             now=lambda: NOW,
             poll_interval=0.02,
@@ -57,9 +59,9 @@ class EngineProcess:
     async def ended(self, run: str) -> runs.StoredRun:
         async with asyncio.timeout(10):
             while True:
-                found = await self.database.read(runs.get_stored_run, "theirs", run)
-                if found is not None and found.row.ended_at is not None:
-                    return found
+                stored = await self.database.read(runs.get_stored_run, "theirs", run)
+                if stored is not None and stored.row.ended_at is not None:
+                    return stored
                 await asyncio.sleep(0.01)
 
     async def notice_the_dead(self) -> None:
@@ -75,7 +77,7 @@ class EngineProcess:
 
 async def test_a_run_is_stored_when_enqueued_and_starts_when_a_process_takes_it(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
-    started = await engine_process.backlog.enqueue(short, call(Message.user("Hi."), session="s"), THEIRS)
+    started = await engine_process.backlog.enqueue(short, call(Message.user("Hi."), session="s"), BACKGROUND_ORIGIN)
     queued = await database.read(runs.get_stored_run, "theirs", started.run_id)
     engine_process.backlog.start()
     stored = await engine_process.ended(started.run_id)
@@ -97,10 +99,10 @@ async def test_a_run_is_stored_when_enqueued_and_starts_when_a_process_takes_it(
 async def test_enqueue_rejects_an_invalid_call_and_any_call_while_draining(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
     with pytest.raises(FaultyCall):
-        await engine_process.backlog.enqueue(short, call(Message.user("Hi."), inputs={"nope": 1}), THEIRS)
+        await engine_process.backlog.enqueue(short, call(Message.user("Hi."), inputs={"nope": 1}), BACKGROUND_ORIGIN)
     await engine_process.engine.drain(0)
     with pytest.raises(ShuttingDown):
-        await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
+        await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), BACKGROUND_ORIGIN)
 
     assert await database.read(runs.list_active_in_session, "theirs", "short", "s") == []
 
@@ -116,7 +118,8 @@ async def test_several_processes_start_each_run_once(database: Database) -> None
 
     processes = [EngineProcess(database, f"p{number}", counted, most=2) for number in range(3)]
     enqueued = [
-        await processes[0].backlog.enqueue(counted, call(Message.user(str(number))), THEIRS) for number in range(20)
+        await processes[0].backlog.enqueue(counted, call(Message.user(str(number))), BACKGROUND_ORIGIN)
+        for number in range(20)
     ]
     for engine_process in processes:
         engine_process.backlog.start()
@@ -135,10 +138,10 @@ async def test_a_queued_run_and_a_run_of_another_process_can_be_cancelled(databa
         await asyncio.Event().wait()
 
     local, remote = EngineProcess(database, "p1", endless), EngineProcess(database, "p2", endless)
-    queued = await local.backlog.enqueue(endless, call(), THEIRS)
+    queued = await local.backlog.enqueue(endless, call(), BACKGROUND_ORIGIN)
     first = await local.records.cancel("theirs", queued.run_id)
     second = await local.records.cancel("theirs", queued.run_id)
-    running = await local.backlog.enqueue(endless, call(), THEIRS)
+    running = await local.backlog.enqueue(endless, call(), BACKGROUND_ORIGIN)
     remote.backlog.start()
     async with asyncio.timeout(10):
         while (await local.records.get_row("theirs", running.run_id)).seq < 0 and not remote.engine.active_count:  # noqa: ASYNC110
@@ -172,7 +175,7 @@ async def test_a_run_whose_process_dies_is_restarted_if_idempotent_or_else_inter
 
     dying, other = EngineProcess(database, "p1", fragile), EngineProcess(database, "p2", fragile)
     await dying.presence.start(only_server=False)
-    started = await dying.backlog.enqueue(fragile, call(), THEIRS)
+    started = await dying.backlog.enqueue(fragile, call(), BACKGROUND_ORIGIN)
     dying.backlog.start()
     async with asyncio.timeout(10):
         while len(await database.read(runs.read_events, "theirs", started.run_id)) < 3:  # noqa: ASYNC110
@@ -214,12 +217,12 @@ async def test_on_shutdown_a_run_is_requeued_if_idempotent_or_else_interrupted(
         yield "lo."
 
     leaving, other = EngineProcess(database, "p1", long), EngineProcess(database, "p2", long)
-    started = await leaving.backlog.enqueue(long, call(), THEIRS)
+    started = await leaving.backlog.enqueue(long, call(), BACKGROUND_ORIGIN)
     leaving.backlog.start()
     async with asyncio.timeout(10):
         while len(await database.read(runs.read_events, "theirs", started.run_id)) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-    reading = asyncio.create_task(_read(leaving, started.run_id))
+    reading = asyncio.create_task(_read_events(leaving, started.run_id))
     await asyncio.sleep(0)
     await leaving.engine.drain(0)
     await leaving.close()
@@ -250,7 +253,7 @@ async def test_on_shutdown_a_run_is_requeued_if_idempotent_or_else_interrupted(
     )
 
 
-async def _read(engine_process: EngineProcess, run: str) -> list[Event]:
+async def _read_events(engine_process: EngineProcess, run: str) -> list[Event]:
     return [event async for batch in engine_process.records.follow("theirs", run) for event in batch]
 
 
@@ -261,7 +264,7 @@ async def test_a_run_whose_workflow_finishes_as_interrupted_is_not_restarted(dat
         yield RunFinished(finish="interrupted")
 
     engine_process = EngineProcess(database, "p1", remote)
-    started = await engine_process.backlog.enqueue(remote, call(), THEIRS)
+    started = await engine_process.backlog.enqueue(remote, call(), BACKGROUND_ORIGIN)
     engine_process.backlog.start()
     stored = await engine_process.ended(started.run_id)
     await engine_process.close()
@@ -277,7 +280,7 @@ async def test_a_run_is_interrupted_after_its_process_has_died_three_times(datab
 
     other = EngineProcess(database, "p9")
     starter = EngineProcess(database, "p0", deadly)
-    started = await starter.backlog.enqueue(deadly, call(), THEIRS)
+    started = await starter.backlog.enqueue(deadly, call(), BACKGROUND_ORIGIN)
     for number in range(3):
         dying = EngineProcess(database, f"p{number}", deadly)
         dequeued = await database.write(kept.dequeue_runs, f"p{number}", ["deadly"], 1, NOW)
@@ -294,7 +297,7 @@ async def test_a_run_is_interrupted_after_its_process_has_died_three_times(datab
 
 async def test_a_queued_run_that_its_workflow_no_longer_accepts_fails_with_a_reason(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
-    started = await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
+    started = await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), BACKGROUND_ORIGIN)
 
     @chat(name="short")
     async def changed(messages: list[Message], subject: str) -> str:
@@ -324,7 +327,7 @@ async def test_a_process_declared_dead_writes_no_more_events_of_its_lost_run(
         yield "lo."
 
     frozen = EngineProcess(database, "p1", slow)
-    run = frozen.engine.start(slow, call(), origin=THEIRS)
+    run = frozen.engine.start(slow, call(), origin=BACKGROUND_ORIGIN)
     async with asyncio.timeout(10):
         while len(await database.read(runs.read_events, "theirs", run.id)) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)

@@ -32,13 +32,13 @@ CANCELLED = RunCancelled(at=NOW)
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_cancel_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palaver.engine.run._CANCEL_RETRY_S", 0.01)
 
 
-async def stopped(workflow: Workflow, reached: asyncio.Event, **given: Any) -> Run:
+async def run_and_cancel(workflow: Workflow, reached: asyncio.Event, **options: Any) -> Run:
     """Return a run that was cancelled when its code had set `reached`."""
-    run = new_engine().start(workflow, call(), **given)
+    run = new_engine().start(workflow, call(), **options)
     await wait_for_event(reached)
     run.cancel()
     return await wait_ended(run)
@@ -64,7 +64,7 @@ async def test_an_async_generator_gets_cancelled_error_in_its_own_task() -> None
             await asyncio.sleep(0)
             seen.append("cleaned up")
 
-    run = await stopped(slow, waits)
+    run = await run_and_cancel(slow, waits)
 
     assert seen == [(True, True), "cleaned up"]
     assert reply_of(run) == reply(Message.assistant("Hel"), finish="cancelled")
@@ -83,7 +83,7 @@ async def test_a_coroutine_gets_cancelled_error() -> None:
             seen.append("cancelled")
             raise
 
-    run = await stopped(slow, waits)
+    run = await run_and_cancel(slow, waits)
 
     assert (seen, last_event(run)) == (["cancelled"], CANCELLED)
 
@@ -110,7 +110,7 @@ async def test_cancelling_twice_or_after_the_end_changes_nothing() -> None:
         waits.set()
         await asyncio.Event().wait()
 
-    run = await stopped(slow, waits)
+    run = await run_and_cancel(slow, waits)
     run.cancel(RunFailed(code="late"))
     before = list(run.log)
     run.cancel()
@@ -162,7 +162,7 @@ async def test_a_run_whose_code_returns_normally_after_a_cancellation_is_cancell
         except asyncio.CancelledError:
             yield "Not heard."
 
-    run = await stopped(stubborn, waits)
+    run = await run_and_cancel(stubborn, waits)
 
     assert event_lines(run.log) == ["RunStarted", "RunCancelled"]
 
@@ -178,7 +178,7 @@ async def test_a_run_whose_code_raises_another_error_on_cancellation_is_cancelle
         except asyncio.CancelledError:
             raise LookupError("what?") from None
 
-    assert last_event(await stopped(confused, waits)) == CANCELLED
+    assert last_event(await run_and_cancel(confused, waits)) == CANCELLED
 
 
 async def test_a_run_whose_generator_yields_while_it_is_closed_is_cancelled() -> None:
@@ -206,7 +206,7 @@ async def test_a_run_whose_generator_yields_while_it_is_closed_is_cancelled() ->
     assert last_event(run) == CANCELLED
 
 
-async def test_code_that_swallows_a_cancellation_is_cancelled_again(impatient: None) -> None:
+async def test_code_that_swallows_a_cancellation_is_cancelled_again(short_cancel_retry: None) -> None:
     waits, cancellations = asyncio.Event(), []
 
     @chat
@@ -218,13 +218,13 @@ async def test_code_that_swallows_a_cancellation_is_cancelled_again(impatient: N
             except asyncio.CancelledError:
                 cancellations.append("cancelled")
 
-    run = await stopped(stubborn, waits)
+    run = await run_and_cancel(stubborn, waits)
 
     assert (cancellations, last_event(run)) == (["cancelled", "cancelled"], CANCELLED)
 
 
 async def test_a_run_ends_even_if_its_code_ignores_every_cancellation(
-    impatient: None, caplog: pytest.LogCaptureFixture
+    short_cancel_retry: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     waits, release, left = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -239,7 +239,7 @@ async def test_a_run_ends_even_if_its_code_ignores_every_cancellation(
         finally:
             left.set()
 
-    run = await stopped(deaf, waits)
+    run = await run_and_cancel(deaf, waits)
     events = list(run.log)
     release.set()
     await wait_for_event(left)
@@ -305,7 +305,7 @@ async def test_a_message_that_is_being_sent_is_completed_when_the_run_is_cancell
     assert received == run.log
 
 
-async def test_a_blocked_reader_does_not_delay_the_end_of_a_cancelled_run_for_others(impatient: None) -> None:
+async def test_a_blocked_reader_does_not_delay_the_end_of_a_cancelled_run_for_others(short_cancel_retry: None) -> None:
     gate, sending, received = asyncio.Event(), asyncio.Event(), []
 
     @chat
@@ -331,7 +331,7 @@ async def test_a_blocked_reader_does_not_delay_the_end_of_a_cancelled_run_for_ot
     assert received == followed  # The interrupted batch is sent again.
 
 
-async def test_a_reader_blocked_on_an_emitted_event_does_not_delay_the_end_for_others(impatient: None) -> None:
+async def test_a_reader_blocked_on_an_emitted_event_does_not_delay_the_end_for_others(short_cancel_retry: None) -> None:
     gate, sending, received = asyncio.Event(), asyncio.Event(), []
 
     @chat
@@ -374,7 +374,7 @@ async def test_sync_code_sees_that_it_is_cancelled() -> None:
         left.set()
         return "unheard"
 
-    run = await stopped(patient, waits)
+    run = await run_and_cancel(patient, waits)
 
     assert last_event(run) == CANCELLED
     assert await asyncio.to_thread(left.wait, 10)
@@ -395,7 +395,7 @@ async def test_a_sync_generator_is_closed_at_its_next_yield() -> None:
         finally:
             left.set()
 
-    run = await stopped(slow, waits)
+    run = await run_and_cancel(slow, waits)
     ended_first = not left.is_set()
     release.set()
 
@@ -445,7 +445,7 @@ async def test_logging_from_sync_code_after_its_run_was_cancelled_raises() -> No
                 seen.append(str(error))
         left.set()
 
-    run = await stopped(talkative, waits)
+    run = await run_and_cancel(talkative, waits)
     release.set()
 
     assert await asyncio.to_thread(left.wait, 10)

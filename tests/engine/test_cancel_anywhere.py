@@ -36,7 +36,7 @@ class Reader:
 
 
 @chat
-async def two_voices(messages: Any, ctx: Context, seed: int) -> AsyncIterator[Any]:
+async def async_chat(messages: Any, ctx: Context, seed: int) -> AsyncIterator[Any]:
     chance = random.Random(seed)
 
     async def chatter() -> None:
@@ -69,7 +69,7 @@ async def two_voices(messages: Any, ctx: Context, seed: int) -> AsyncIterator[An
 
 
 @chat
-def sync_voice(messages: Any, ctx: Context, seed: int) -> Iterator[Any]:
+def sync_chat(messages: Any, ctx: Context, seed: int) -> Iterator[Any]:
     chance = random.Random(seed)
     for number in range(40):
         if ctx.cancelled:
@@ -79,10 +79,10 @@ def sync_voice(messages: Any, ctx: Context, seed: int) -> Iterator[Any]:
         yield "word "
 
 
-async def disturbed(run: Run, seed: int) -> list[Event]:
+async def cancel_at_random_moment(run: Run, seed: int) -> list[Event]:
     """Follow the run and cancel it at a random moment or after its end."""
     chance = random.Random(-seed)
-    follower = asyncio.create_task(followed(run))
+    follower = asyncio.create_task(read_events(run))
     for _ in range(chance.choice([0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 10_000])):
         if run.is_finished:
             break
@@ -92,18 +92,18 @@ async def disturbed(run: Run, seed: int) -> list[Event]:
     return await follower
 
 
-async def followed(run: Run) -> list[Event]:
+async def read_events(run: Run) -> list[Event]:
     return [event async for batch in run.follow() for event in batch]
 
 
-@pytest.mark.parametrize("kind", [two_voices, sync_voice], ids=lambda kind: kind.description.name)
+@pytest.mark.parametrize("kind", [async_chat, sync_chat], ids=lambda kind: kind.description.name)
 async def test_a_run_cancelled_at_any_moment_has_one_valid_log_for_all_readers(kind: Any) -> None:
     engine = new_engine()
     before = len(asyncio.all_tasks())
     for seed in range(1, 60):
         reader = Reader(random.Random(seed))
         run = engine.start(kind, call(inputs={"seed": seed}), consumer=reader.attend)
-        followed_events = await disturbed(run, seed)
+        followed_events = await cancel_at_random_moment(run, seed)
 
         assert reader.told == run.log == followed_events, seed
         assert reader.overlaps == 0, seed

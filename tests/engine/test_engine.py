@@ -157,7 +157,7 @@ async def test_an_unknown_run_is_not_found() -> None:
 # Recording
 
 
-class Notebook:
+class RecordingStore:
     """A store that records its calls."""
 
     def __init__(self) -> None:
@@ -185,7 +185,7 @@ class Notebook:
 
 
 async def test_the_store_receives_every_event_and_the_end_before_the_reader() -> None:
-    store = Notebook()
+    store = RecordingStore()
 
     async def attend(events: Sequence[Event]) -> None:
         store.notes.append(("told", event_lines(events)))
@@ -209,7 +209,7 @@ async def test_the_store_receives_every_event_and_the_end_before_the_reader() ->
 
 
 async def test_a_run_whose_end_cannot_be_recorded_fails_as_overloaded(caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(Notebook):
+    class Broken(RecordingStore):
         async def record_end(self, run: RecordableRun, last: Sequence[Event]) -> None:
             raise OSError("disk full")
 
@@ -230,7 +230,7 @@ async def test_a_run_whose_end_cannot_be_recorded_fails_as_overloaded(caplog: py
 
 
 async def test_no_run_starts_while_the_store_is_unavailable() -> None:
-    class Away(Notebook):
+    class Away(RecordingStore):
         def check(self) -> None:
             raise Overloaded("The database cannot be reached: try again in a moment.")
 
@@ -242,7 +242,7 @@ async def test_no_run_starts_while_the_store_is_unavailable() -> None:
 
 
 async def test_a_run_whose_start_cannot_be_recorded_is_not_started() -> None:
-    class Broken(Notebook):
+    class Broken(RecordingStore):
         def on_start(self, run: RecordableRun) -> None:
             raise OSError("disk full")
 

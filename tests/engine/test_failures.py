@@ -20,11 +20,11 @@ class Mute(Exception):
         raise LookupError("no words")
 
 
-FOREIGN = "The workflow failed (run run_1)."
+GENERIC_MESSAGE = "The workflow failed (run run_1)."
 
 CASES: list[tuple[BaseException, RunFailed]] = [
-    (LookupError("secret"), RunFailed(code="workflow_failed", message=FOREIGN)),
-    (SystemExit("secret"), RunFailed(code="workflow_failed", message=FOREIGN)),
+    (LookupError("secret"), RunFailed(code="workflow_failed", message=GENERIC_MESSAGE)),
+    (SystemExit("secret"), RunFailed(code="workflow_failed", message=GENERIC_MESSAGE)),
     (BadStream("Bytes."), RunFailed(code="bad_stream", message="Bytes.")),
     (RunTimeout("Too long."), RunFailed(code="timeout", message="Too long.")),
     (PalaverError("Odd."), RunFailed(code="internal", message="Odd.")),
@@ -42,7 +42,7 @@ CASES: list[tuple[BaseException, RunFailed]] = [
     ),
     (
         ExceptionGroup("two", [Failure("full", "No room."), LookupError("secret")]),
-        RunFailed(code="workflow_failed", message=FOREIGN),
+        RunFailed(code="workflow_failed", message=GENERIC_MESSAGE),
     ),
 ]
 
@@ -55,9 +55,9 @@ def test_each_exception_becomes_its_failure_event(error: BaseException, expected
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (LookupError("secret"), f"{FOREIGN} LookupError: secret"),
-        (LookupError("lone \udcff"), f"{FOREIGN} LookupError: lone \ufffd"),
-        (Mute(), f"{FOREIGN} Mute"),
+        (LookupError("secret"), f"{GENERIC_MESSAGE} LookupError: secret"),
+        (LookupError("lone \udcff"), f"{GENERIC_MESSAGE} LookupError: lone \ufffd"),
+        (Mute(), f"{GENERIC_MESSAGE} Mute"),
         (Failure("full", "No room."), "No room."),
     ],
     ids=["text", "lone surrogate", "mute", "ours"],
@@ -119,11 +119,14 @@ def test_secrets_of_the_caller_are_masked_in_the_failure_and_in_the_log(caplog: 
     assert failure_event(failure, Run(), debug=False, secrets=[KEY, "short"]) == RunFailed(
         code="bad ***", message="No: ***, short", details={"***": ["<***>", 7, None]}
     )  # Short values are not masked: they occur in many texts.
-    assert failure_event(LookupError(KEY), Run(), debug=True, secrets=[KEY]).message == f"{FOREIGN} LookupError: ***"
+    assert (
+        failure_event(LookupError(KEY), Run(), debug=True, secrets=[KEY]).message
+        == f"{GENERIC_MESSAGE} LookupError: ***"
+    )
     assert "LookupError: ***" in caplog.text
     assert KEY not in caplog.text
 
 
 def test_an_exception_whose_str_raises_is_logged_while_secrets_are_masked(caplog: pytest.LogCaptureFixture) -> None:
-    assert failure_event(Mute(), Run(), debug=False, secrets=[KEY]).message == FOREIGN
+    assert failure_event(Mute(), Run(), debug=False, secrets=[KEY]).message == GENERIC_MESSAGE
     assert "Mute" in caplog.text

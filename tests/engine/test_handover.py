@@ -14,19 +14,19 @@ from palaver.storage import background_runs as kept
 from palaver.storage import run_log, runs
 from palaver.storage.database import Database
 from tests.engine.run_factory import NOW, call, event_lines
-from tests.engine.test_background_runs import THEIRS, EngineProcess, short
+from tests.engine.test_background_runs import BACKGROUND_ORIGIN, EngineProcess, short
 
 
-async def taken(engine_process: EngineProcess, name: str) -> tuple[str, kept.QueuedRun]:
+async def claim_queued_run(engine_process: EngineProcess, process_name: str) -> tuple[str, kept.QueuedRun]:
     """Return the id and the row of a queued run that a process has just claimed."""
-    started = await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
-    (waiting,) = await engine_process.database.write(kept.dequeue_runs, name, ["short"], 1, NOW)
-    return started.run_id, waiting
+    started = await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), BACKGROUND_ORIGIN)
+    (queued,) = await engine_process.database.write(kept.dequeue_runs, process_name, ["short"], 1, NOW)
+    return started.run_id, queued
 
 
 async def test_a_run_claimed_by_a_draining_process_is_requeued_for_others(database: Database) -> None:
     ending, other = EngineProcess(database, "p1", short), EngineProcess(database, "p2", short)
-    run, waiting = await taken(ending, "p1")
+    run, waiting = await claim_queued_run(ending, "p1")
     await ending.engine.drain(0)
     await ending.backlog._run(waiting)
     requeued = await database.read(runs.get_run, "theirs", run)
@@ -41,7 +41,7 @@ async def test_a_run_claimed_by_a_draining_process_is_requeued_for_others(databa
 
 async def test_a_run_claimed_by_a_stopped_queue_is_requeued(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
-    run, waiting = await taken(engine_process, "p1")
+    run, waiting = await claim_queued_run(engine_process, "p1")
     engine_process.backlog.start()
     await engine_process.backlog.stop()
     await engine_process.backlog._run(waiting)
@@ -53,7 +53,7 @@ async def test_a_run_claimed_by_a_stopped_queue_is_requeued(database: Database) 
 
 async def test_a_claimed_run_is_requeued_while_nothing_can_be_recorded(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
-    run, waiting = await taken(engine_process, "p1")
+    run, waiting = await claim_queued_run(engine_process, "p1")
     engine_process.recorder._fault = Overloaded("The database cannot be reached.")
     await engine_process.backlog._run(waiting)
     requeued = await database.read(runs.get_run, "theirs", run)
@@ -68,7 +68,7 @@ async def test_a_claimed_run_is_requeued_while_nothing_can_be_recorded(database:
 
 async def test_a_claimed_run_that_has_ended_is_not_requeued(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
-    run, waiting = await taken(engine_process, "p1")
+    run, waiting = await claim_queued_run(engine_process, "p1")
     await database.write(run_log.fail_queued_run, "theirs", run, ("overloaded", "No."), NOW)
     await database.write(kept.unclaim_run, waiting.stored.row)
     row = await database.read(runs.get_run, "theirs", run)
@@ -83,7 +83,7 @@ async def test_a_run_just_started_by_another_process_is_awaited_on_postgresql(da
     run_id = new_run_id()
     lookup = asyncio.create_task(records.get_row("theirs", run_id))
     await asyncio.sleep(0.05)
-    await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS, run_id)
+    await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), BACKGROUND_ORIGIN, run_id)
 
     if database.kind == "postgresql":
         assert (await lookup).id == run_id
@@ -106,7 +106,7 @@ async def test_an_old_or_invalid_run_id_is_reported_as_not_found_at_once(
 
 async def test_the_log_of_an_ended_run_contains_its_end(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
-    started = await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
+    started = await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), BACKGROUND_ORIGIN)
     queued_row = await engine_process.records.get_row("theirs", started.run_id)
     engine_process.backlog.start()
     ended_row = (await engine_process.ended(started.run_id)).row
@@ -123,8 +123,8 @@ async def test_the_log_of_an_ended_run_contains_its_end(database: Database) -> N
 
 async def test_a_reader_of_a_queued_run_receives_all_events_when_it_starts_locally(database: Database) -> None:
     engine_process = EngineProcess(database, "p1", short)
-    started = await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
-    following = asyncio.create_task(_all(engine_process.records, started.run_id))
+    started = await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), BACKGROUND_ORIGIN)
+    following = asyncio.create_task(_read_events(engine_process.records, started.run_id))
     await asyncio.sleep(0.02)
     engine_process.backlog.start()
     events = await following
@@ -133,5 +133,5 @@ async def test_a_reader_of_a_queued_run_receives_all_events_when_it_starts_local
     assert events == await database.read(runs.read_events, "theirs", started.run_id)
 
 
-async def _all(records: RunReader, run: str) -> list[object]:
+async def _read_events(records: RunReader, run: str) -> list[object]:
     return [event async for batch in records.follow("theirs", run) for event in batch]

@@ -18,13 +18,13 @@ from palaver.traces.run_spans import build_run_spans, derive_span_id
 from palaver.workflows.decorators import chat
 from tests.engine.run_factory import NOW, QUESTION, call, wait_until
 
-THEIRS = Origin(project="theirs", protocol="responses", key="key_1")
+ORIGIN = Origin(project="theirs", protocol="responses", key="key_1")
 
 
-async def dying(database: Database, **given: Any) -> Run:
+async def run_of_dead_process(database: Database, **options: Any) -> Run:
     """Return a run of a process that dies after its first output."""
 
-    @chat(**given)
+    @chat(**options)
     async def tutor(messages: Any) -> AsyncIterator[Any]:
         yield ToolCall("c1", "look", "{}")
         yield ToolResult("c1", "seen")
@@ -33,7 +33,7 @@ async def dying(database: Database, **given: Any) -> Run:
 
     recorder = Recorder(database, process="p1", now=lambda: NOW, delay=0.01)
     engine = Engine(store=recorder, now=lambda: NOW)
-    run = engine.start(tutor, call(QUESTION, user="u-1"), origin=THEIRS)
+    run = engine.start(tutor, call(QUESTION, user="u-1"), origin=ORIGIN)
     await wait_until(lambda: len(run.log) >= 6)
     await recorder.flush()
     recorder._states.clear()  # The process is dead: it writes nothing more.
@@ -42,7 +42,7 @@ async def dying(database: Database, **given: Any) -> Run:
 
 
 async def test_the_process_that_detects_the_crash_builds_the_spans_of_the_run(database: Database) -> None:
-    run = await dying(database)
+    run = await run_of_dead_process(database)
     spans: list[Span] = []
     tracing = RunTracer(spans.extend)
     engine = Engine(now=lambda: NOW)
@@ -61,7 +61,7 @@ async def test_the_process_that_detects_the_crash_builds_the_spans_of_the_run(da
 
 
 async def test_an_interrupted_run_recorded_as_metadata_has_a_span_without_content(database: Database) -> None:
-    run = await dying(database, record="metadata")
+    run = await run_of_dead_process(database, record="metadata")
     await database.write(run_log.interrupt_run, "theirs", run.id, NOW)
 
     facts = await database.read(load_interrupted_run, "theirs", run.id)
@@ -74,7 +74,7 @@ async def test_an_interrupted_run_recorded_as_metadata_has_a_span_without_conten
 
 
 async def test_an_active_or_unknown_run_is_not_loaded_as_interrupted(database: Database) -> None:
-    run = await dying(database)
+    run = await run_of_dead_process(database)
     row = await database.read(runs.get_run, "theirs", run.id)
 
     assert row is not None

@@ -27,7 +27,7 @@ from tests.engine.run_factory import (
 )
 
 
-def failed(code: str, message: str) -> RunFailed:
+def failed_event(code: str, message: str) -> RunFailed:
     return RunFailed(code=code, message=message, at=NOW)
 
 
@@ -48,7 +48,7 @@ async def test_a_run_that_exceeds_its_time_limit_fails_with_its_partial_answer()
 
     run = await run_to_end(slow)
 
-    assert last_event(run) == failed("timeout", "The run took longer than 0.1 seconds.")
+    assert last_event(run) == failed_event("timeout", "The run took longer than 0.1 seconds.")
     assert reply_of(run) == reply(Message.assistant("Hel"), finish="error")
     assert cancelled == [True]
 
@@ -66,7 +66,7 @@ async def test_sync_code_that_exceeds_the_time_limit_sees_the_cancellation() -> 
     run = await run_to_end(slow)
     await wait_for_event(left)
 
-    assert last_event(run) == failed("timeout", "The run took longer than 0.1 seconds.")
+    assert last_event(run) == failed_event("timeout", "The run took longer than 0.1 seconds.")
 
 
 async def test_an_unhandled_timeout_in_the_workflow_fails_the_run() -> None:
@@ -77,7 +77,7 @@ async def test_an_unhandled_timeout_in_the_workflow_fails_the_run() -> None:
 
     run = await run_to_end(impatient)
 
-    assert last_event(run) == failed("workflow_failed", f"The workflow failed (run {RUN}).")
+    assert last_event(run) == failed_event("workflow_failed", f"The workflow failed (run {RUN}).")
 
 
 async def test_a_timeout_handled_by_the_workflow_does_not_fail_the_run() -> None:
@@ -100,13 +100,13 @@ async def test_the_limits_of_the_server_apply_to_workflows_without_limits() -> N
 
     run = await run_to_end(slow, engine=new_engine(limits=RunLimits(seconds=0.01)))
 
-    assert last_event(run) == failed("timeout", "The run took longer than 0.01 seconds.")
+    assert last_event(run) == failed_event("timeout", "The run took longer than 0.01 seconds.")
 
 
 # Events
 
 
-MANY = "The run gave more than 10 events."
+TOO_MANY_EVENTS_MESSAGE = "The run gave more than 10 events."
 
 
 async def test_the_event_limit_applies_to_every_source_of_events() -> None:
@@ -156,7 +156,7 @@ async def test_the_event_limit_applies_to_every_source_of_events() -> None:
     for each in (texts, texts_in_a_thread, parts, values, one_list, nested, emitted, emitted_in_a_thread):
         run = await run_to_end(each, engine=engine)
 
-        assert last_event(run) == failed("too_many_events", MANY), each
+        assert last_event(run) == failed_event("too_many_events", TOO_MANY_EVENTS_MESSAGE), each
         assert len(run.log) <= 10 + 5, each
 
 
@@ -186,7 +186,7 @@ async def test_code_that_ignores_the_event_limit_adds_no_more_events() -> None:
 
     run = await run_to_end(deaf)
 
-    assert last_event(run) == failed("too_many_events", MANY)
+    assert last_event(run) == failed_event("too_many_events", TOO_MANY_EVENTS_MESSAGE)
     assert len(errors) == 1000 - 9
     assert len(run.log) <= 10 + 6
 
@@ -194,7 +194,7 @@ async def test_code_that_ignores_the_event_limit_adds_no_more_events() -> None:
 # Bytes
 
 
-MUCH = "The run said more than 100 bytes."
+TOO_LARGE_MESSAGE = "The run said more than 100 bytes."
 
 
 @pytest.mark.parametrize("size", [101, 10_000])
@@ -235,7 +235,7 @@ async def test_the_byte_limit_applies_to_every_source_of_output(size: int) -> No
     for each in (text, message, data, in_a_thread, emitted, value):
         run = await run_to_end(each, engine=engine)
 
-        assert last_event(run) == failed("too_large", MUCH), each
+        assert last_event(run) == failed_event("too_large", TOO_LARGE_MESSAGE), each
         assert "TextDelta never said" not in event_lines(run.log), each
 
 
@@ -246,7 +246,7 @@ async def test_a_value_above_the_byte_limit_fails_the_run() -> None:
 
     run = await run_to_end(large)
 
-    assert last_event(run) == failed("too_large", "The run's value is larger than 100 bytes.")
+    assert last_event(run) == failed_event("too_large", "The run's value is larger than 100 bytes.")
 
 
 async def test_small_pieces_add_up_to_the_byte_limit() -> None:
@@ -257,7 +257,7 @@ async def test_small_pieces_add_up_to_the_byte_limit() -> None:
 
     run = await run_to_end(text)
 
-    assert last_event(run) == failed("too_large", MUCH)
+    assert last_event(run) == failed_event("too_large", TOO_LARGE_MESSAGE)
     assert reply_of(run) == reply(Message.assistant("0123456789" * 11), finish="error")
 
 

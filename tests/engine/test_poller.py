@@ -10,7 +10,7 @@ from palaver.engine.poller import Poller
 from palaver.errors import Overloaded
 
 log = logging.getLogger("palaver.tests.looking")
-SOON, NEVER = 0.001, 3600.0
+SHORT_DELAY_S, LONG_DELAY_S = 0.001, 3600.0
 
 
 class Work:
@@ -23,26 +23,26 @@ class Work:
         self.looked = asyncio.Condition()
 
     async def look(self) -> float | None:
-        said = self._last = next(self._says, self._last)
+        result = self._last = next(self._says, self._last)
         async with self.looked:
             self.looks += 1
             self.looked.notify_all()
-        if isinstance(said, Exception):
-            raise said
-        return said
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     async def until(self, looks: int) -> None:
         async with asyncio.timeout(20), self.looked:
             await self.looked.wait_for(lambda: self.looks >= looks)
 
 
-def looking(work: Work, again: float = NEVER) -> Poller:
+def new_poller(work: Work, again: float = LONG_DELAY_S) -> Poller:
     return Poller(work.look, subject="Work", log=log, retry_delay=again)
 
 
 async def test_the_poller_polls_at_once_and_again_after_the_returned_delay() -> None:
-    work = Work(SOON, SOON, None)
-    poller = looking(work)
+    work = Work(SHORT_DELAY_S, SHORT_DELAY_S, None)
+    poller = new_poller(work)
     poller.start()
     await work.until(3)
     await poller.stop()
@@ -51,7 +51,7 @@ async def test_the_poller_polls_at_once_and_again_after_the_returned_delay() -> 
 
 async def test_work_that_returns_no_delay_is_polled_when_woken() -> None:
     work = Work(None)
-    poller = looking(work)
+    poller = new_poller(work)
     poller.start()
     await work.until(1)
     poller.wake()
@@ -61,7 +61,7 @@ async def test_work_that_returns_no_delay_is_polled_when_woken() -> None:
 
 async def test_a_wake_up_during_a_poll_causes_another_poll() -> None:
     work = Work(None)
-    poller = looking(work)
+    poller = new_poller(work)
     entered = asyncio.Event()
 
     async def look() -> float | None:
@@ -70,7 +70,7 @@ async def test_a_wake_up_during_a_poll_causes_another_poll() -> None:
             poller.wake()  # Too late for this poll.
         return await work.look()
 
-    poller = Poller(look, subject="Work", log=log, retry_delay=NEVER)
+    poller = Poller(look, subject="Work", log=log, retry_delay=LONG_DELAY_S)
     poller.start()
     await work.until(2)
     await poller.stop()
@@ -87,7 +87,7 @@ async def test_a_failed_poll_is_logged_and_retried(
     error: Exception, expected: tuple[int, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     work = Work(error, None)
-    poller = looking(work, again=SOON)
+    poller = new_poller(work, again=SHORT_DELAY_S)
     with caplog.at_level(logging.DEBUG, logger=log.name):
         poller.start()
         await work.until(2)
@@ -103,9 +103,9 @@ async def test_stop_waits_for_the_current_poll_and_no_poll_follows() -> None:
         for _ in range(5):
             await asyncio.sleep(0)
         ended.set()
-        return SOON
+        return SHORT_DELAY_S
 
-    poller = Poller(look, subject="Work", log=log, retry_delay=NEVER)
+    poller = Poller(look, subject="Work", log=log, retry_delay=LONG_DELAY_S)
     poller.start()
     await polling.wait()
     await poller.stop()
@@ -120,5 +120,5 @@ async def test_stop_waits_for_the_current_poll_and_no_poll_follows() -> None:
 
 async def test_a_poller_that_never_started_can_be_stopped() -> None:
     work = Work(None)
-    await looking(work).stop()
+    await new_poller(work).stop()
     assert work.looks == 0

@@ -16,7 +16,7 @@ from tests.engine.run_factory import call, event_lines, new_engine, run_to_end, 
 
 
 @chat
-async def counting(messages: Any) -> AsyncIterator[str]:
+async def three_numbers(messages: Any) -> AsyncIterator[str]:
     for number in range(3):
         yield str(number)
 
@@ -35,7 +35,7 @@ async def test_the_first_reader_receives_every_event_once_and_in_order() -> None
     async def attend(events: Sequence[Event]) -> None:
         batches.append(events)
 
-    run = await wait_ended(new_engine().start(counting, call(), consumer=attend))
+    run = await wait_ended(new_engine().start(three_numbers, call(), consumer=attend))
 
     assert [event for batch in batches for event in batch] == run.log
     assert [event_lines(batch) for batch in batches] == [
@@ -54,7 +54,7 @@ async def test_a_run_is_finished_when_its_last_events_are_delivered_and_not_befo
     async def attend(events: Sequence[Event]) -> None:
         seen.append((runs[0].is_finished, event_lines(events)[-1]))
 
-    runs.append(new_engine().start(counting, call(), consumer=attend))
+    runs.append(new_engine().start(three_numbers, call(), consumer=attend))
     await wait_ended(runs[0])
 
     assert seen == [
@@ -100,14 +100,14 @@ async def test_an_async_workflow_runs_at_the_pace_of_its_first_reader() -> None:
 
 async def test_a_sync_workflow_is_never_more_than_a_few_values_ahead() -> None:
     gate, stuck = asyncio.Event(), threading.Event()
-    made = 0
+    yielded_count = 0
 
     @chat
     def endless(messages: Any) -> Iterator[str]:
-        nonlocal made
+        nonlocal yielded_count
         for _ in range(200):
-            made += 1
-            if made > 50:
+            yielded_count += 1
+            if yielded_count > 50:
                 stuck.set()
             yield "x"
 
@@ -117,11 +117,11 @@ async def test_a_sync_workflow_is_never_more_than_a_few_values_ahead() -> None:
 
     run = new_engine().start(endless, call(), consumer=attend)
     got_ahead = await asyncio.to_thread(stuck.wait, 0.2)
-    before = made
+    before = yielded_count
     gate.set()
     await wait_ended(run)
 
-    assert (got_ahead, made) == (False, 200)
+    assert (got_ahead, yielded_count) == (False, 200)
     assert before <= 20
 
 
@@ -165,7 +165,7 @@ async def test_emitted_events_are_delivered_while_the_workflow_is_running() -> N
     assert event_lines(run.log) == ["RunStarted", "PartAdded", "RunFinished"]
 
 
-class OneAtATime:
+class SlowReader:
     """A slow reader that counts calls that overlap."""
 
     def __init__(self) -> None:
@@ -199,7 +199,7 @@ async def test_events_emitted_by_another_task_are_delivered_in_order_without_ove
                 await asyncio.sleep(0)
         await task
 
-    reader = OneAtATime()
+    reader = SlowReader()
     run = await wait_ended(new_engine().start(two_voices, call(), consumer=reader.attend))
 
     assert reader.told == run.log
@@ -230,7 +230,7 @@ async def test_several_readers_can_follow_from_any_position() -> None:
 
 
 async def test_a_reader_that_starts_after_the_end_receives_the_whole_log() -> None:
-    run = await run_to_end(counting)
+    run = await run_to_end(three_numbers)
 
     assert await follow(run) == run.log
     assert await follow(run, after=3) == run.log[4:]

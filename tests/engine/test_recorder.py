@@ -22,7 +22,7 @@ from palaver.workflows.decorators import chat, workflow
 from tests.engine.run_factory import NOW, call, event_lines, wait_until
 
 pytestmark = pytest.mark.anyio
-THEIRS = Origin(project="theirs", key="abcd1234", protocol="responses", reading={"stream": True}, stored=True)
+STORED_ORIGIN = Origin(project="theirs", key="abcd1234", protocol="responses", reading={"stream": True}, stored=True)
 
 
 def new_engine(database: Database, *, delay: float = 0.01) -> tuple[Engine, Recorder, RunReader]:
@@ -45,7 +45,7 @@ async def test_a_run_is_stored_completely_when_its_end_is_delivered(database: Da
         if isinstance(batch[-1], RunFinished):
             stored_runs.append(await database.read(runs.get_stored_run, "theirs", run.id))
 
-    run = engine.start(short, call(Message.user("Hi.")), consumer=attend, origin=THEIRS)
+    run = engine.start(short, call(Message.user("Hi.")), consumer=attend, origin=STORED_ORIGIN)
     await run.wait_ended()
 
     (stored,) = stored_runs
@@ -81,7 +81,7 @@ async def test_events_are_written_while_a_run_is_active(database: Database) -> N
         await resume.wait()
         yield "lo."
 
-    run = engine.start(slow, call(), origin=THEIRS)
+    run = engine.start(slow, call(), origin=STORED_ORIGIN)
     seen: list[Event] = []
     async with asyncio.timeout(10):
         while len(seen) < 3:
@@ -108,7 +108,7 @@ async def test_the_time_of_the_first_output_is_stored(database: Database) -> Non
         await resume.wait()
         yield "lo."
 
-    run = engine.start(slow, call(), origin=THEIRS)
+    run = engine.start(slow, call(), origin=STORED_ORIGIN)
     rows: list[runs.RunRow | None] = []
     await wait_until(lambda: len(run.log) == 1)
     await recorder.flush()
@@ -140,8 +140,8 @@ async def test_a_run_without_output_has_no_first_output_time_and_a_value_is_outp
     def adding(a: int) -> int:
         return a + 1
 
-    silent = engine.start(failing, call(), origin=THEIRS)
-    value = engine.start(workflow(adding), call(inputs={"a": 1}), origin=THEIRS)
+    silent = engine.start(failing, call(), origin=STORED_ORIGIN)
+    value = engine.start(workflow(adding), call(inputs={"a": 1}), origin=STORED_ORIGIN)
     await silent.wait_ended()
     await value.wait_ended()
     rows = [await database.read(runs.get_run, "theirs", run.id) for run in (silent, value)]
@@ -153,7 +153,7 @@ async def test_the_write_delay_is_counted_from_the_start_of_the_previous_write(d
     writes: list[float] = []
     clock = asyncio.get_running_loop().time
 
-    class Slow(Failing):
+    class Slow(FailingDatabase):
         async def write(self, work: Any, *args: Any) -> Any:
             writes.append(clock())
             await asyncio.sleep(0.25)
@@ -162,12 +162,12 @@ async def test_the_write_delay_is_counted_from_the_start_of_the_previous_write(d
     engine, _, _ = new_engine(Slow(database, None), delay=0.3)  # type: ignore[arg-type]
 
     @chat
-    async def going_on(messages: Any) -> AsyncIterator[str]:
+    async def long_chat(messages: Any) -> AsyncIterator[str]:
         while len(writes) < 6:
             yield "on and "
             await asyncio.sleep(0.01)
 
-    await engine.start(going_on, call(), origin=THEIRS).wait_ended()
+    await engine.start(long_chat, call(), origin=STORED_ORIGIN).wait_ended()
 
     intervals = sorted(later - earlier for earlier, later in pairwise(writes[:6]))
     assert intervals[2] < 0.45  # Counted from the end of the write, it would be 0.55.
@@ -175,7 +175,7 @@ async def test_the_write_delay_is_counted_from_the_start_of_the_previous_write(d
 
 async def test_a_run_of_another_project_is_not_found(database: Database) -> None:
     engine, _, records = new_engine(database)
-    run = engine.start(short, call(), origin=THEIRS)
+    run = engine.start(short, call(), origin=STORED_ORIGIN)
     with pytest.raises(RunNotFound) as while_active:
         await records.get_row("mine", run.id)
     await run.wait_ended()
@@ -187,7 +187,7 @@ async def test_a_run_of_another_project_is_not_found(database: Database) -> None
 
 async def test_a_run_is_followed_while_active_and_from_a_position_after_its_end(database: Database) -> None:
     engine, _, records = new_engine(database)
-    run = engine.start(short, call(), origin=THEIRS)
+    run = engine.start(short, call(), origin=STORED_ORIGIN)
     live_events = [event async for batch in records.follow("theirs", run.id) for event in batch]
     await run.wait_ended()
     later_events = [event async for batch in records.follow("theirs", run.id, 2) for event in batch]
@@ -205,7 +205,7 @@ async def test_a_run_of_another_process_is_followed_and_cancelled_through_the_da
         yield "Hel"
         await asyncio.Event().wait()
 
-    run = engine.start(endless, call(), origin=THEIRS)
+    run = engine.start(endless, call(), origin=STORED_ORIGIN)
     await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
     cancelling = asyncio.create_task(elsewhere.cancel("theirs", run.id))
@@ -229,7 +229,7 @@ async def test_a_run_whose_process_died_is_interrupted_once_with_its_logged_even
         yield "Hel"
         await asyncio.Event().wait()
 
-    run = engine.start(endless, call(), origin=THEIRS)
+    run = engine.start(endless, call(), origin=STORED_ORIGIN)
     await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
     recorder._states.clear()  # The process died.
@@ -283,7 +283,7 @@ async def test_an_ended_run_is_garbage_collected(database: Database, record: Rec
     assert run_reference() is None
 
 
-class Failing:
+class FailingDatabase:
     """A database whose writes fail while `error` is set."""
 
     kind = "sqlite"
@@ -310,18 +310,18 @@ async def test_while_the_database_fails_runs_end_with_an_error_and_no_new_run_st
     database: Database, error: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("palaver.engine.recorder.RETRY_DELAY_S", 0.01)
-    failing = Failing(database, error)
+    failing = FailingDatabase(database, error)
     engine, recorder, records = new_engine(failing)  # type: ignore[arg-type]
-    run = engine.start(short, call(), origin=THEIRS)
+    run = engine.start(short, call(), origin=STORED_ORIGIN)
     await run.wait_ended()
     with pytest.raises(type(error)):
-        engine.start(short, call(), origin=THEIRS)
+        engine.start(short, call(), origin=STORED_ORIGIN)
     failing.error = None
     async with asyncio.timeout(10):
         while await database.read(runs.get_run, "theirs", run.id) is None:  # noqa: ASYNC110 - the database tells nobody
             await asyncio.sleep(0.01)
     row = await records.get_row("theirs", run.id)
-    second_run = engine.start(short, call(), origin=THEIRS)
+    second_run = engine.start(short, call(), origin=STORED_ORIGIN)
     await second_run.wait_ended()
 
     assert run.log[-1] == RunFailed(

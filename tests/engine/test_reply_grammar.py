@@ -33,7 +33,7 @@ CALL = ToolCall(call_id="c1", name="add", arguments='{"a":2}')
 RESULT = ToolResult(call_id="c1", output="4")
 
 
-class Shout(str):
+class StrSubclass(str):
     __slots__ = ()
 
 
@@ -83,23 +83,23 @@ def by_async_generator(values: list[Any]) -> Callable[..., Any]:
     return async_generator
 
 
-RETURNING = [by_return, by_coroutine]
-YIELDING = [by_generator, by_async_generator]
+RETURN_MAKERS = [by_return, by_coroutine]
+YIELD_MAKERS = [by_generator, by_async_generator]
 Maker = Callable[[list[Any]], Callable[..., Any]]
 
 
-def a_chat(maker: Maker, *values: Any) -> FunctionWorkflow:
+def make_chat(maker: Maker, *values: Any) -> FunctionWorkflow:
     return chat(maker(list(values)), name="w")
 
 
-def a_workflow(maker: Maker, *values: Any) -> FunctionWorkflow:
+def make_workflow(maker: Maker, *values: Any) -> FunctionWorkflow:
     return workflow(functools.partial(maker(list(values)), None), name="w")
 
 
 # A chat: one value
 
 
-CHAT: dict[str, tuple[Any, Reply]] = {
+CHAT_VALUES: dict[str, tuple[Any, Reply]] = {
     # 1. an event or a value of Palaver
     "a message": (assistant("Hi."), reply(assistant("Hi."))),
     "a message of several parts": (
@@ -131,7 +131,7 @@ CHAT: dict[str, tuple[Any, Reply]] = {
     "its own end with a value, which no chat has": (RunFinished(value=5), reply()),
     # 3. text
     "text": ("Hi.", reply(assistant("Hi."))),
-    "text of a subclass": (Shout("HI."), reply(assistant("HI."))),
+    "text of a subclass": (StrSubclass("HI."), reply(assistant("HI."))),
     "text beyond ASCII": ("Grüß\udcff", reply(assistant("Grüß\ufffd"))),
     "empty text": ("", reply()),
     "nothing": (None, reply()),
@@ -210,17 +210,17 @@ CHAT: dict[str, tuple[Any, Reply]] = {
 }
 
 
-@pytest.mark.parametrize("maker", RETURNING + YIELDING)
-@pytest.mark.parametrize("case", CHAT)
+@pytest.mark.parametrize("maker", RETURN_MAKERS + YIELD_MAKERS)
+@pytest.mark.parametrize("case", CHAT_VALUES)
 async def test_each_value_of_a_chat_becomes_its_reply(case: str, maker: Maker) -> None:
-    value, expected = CHAT[case]
+    value, expected = CHAT_VALUES[case]
 
-    run = await run_to_end(a_chat(maker, value), QUESTION)
+    run = await run_to_end(make_chat(maker, value), QUESTION)
 
     assert reply_of(run) == expected
 
 
-BAD: dict[str, tuple[Any, str]] = {
+INVALID_VALUES: dict[str, tuple[Any, str]] = {
     "bytes": (b"Hi.", "The workflow gave bytes: decode them to text first."),
     "a bytearray": (bytearray(b"Hi."), "The workflow gave bytes: decode them to text first."),
     "a view of bytes": (memoryview(b"Hi."), "The workflow gave bytes: decode them to text first."),
@@ -231,20 +231,20 @@ BAD: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("declared", [a_chat, a_workflow])
-@pytest.mark.parametrize("maker", RETURNING + YIELDING)
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("declared", [make_chat, make_workflow])
+@pytest.mark.parametrize("maker", RETURN_MAKERS + YIELD_MAKERS)
+@pytest.mark.parametrize("case", INVALID_VALUES)
 async def test_bytes_and_objects_that_are_not_json_fail_the_run(
     case: str, maker: Maker, declared: Callable[..., FunctionWorkflow]
 ) -> None:
-    value, reason = BAD[case]
+    value, reason = INVALID_VALUES[case]
 
     run = await run_to_end(declared(maker, value))
 
     assert last_event(run) == RunFailed(code="bad_stream", message=reason, at=NOW)
 
 
-@pytest.mark.parametrize("maker", RETURNING + YIELDING)
+@pytest.mark.parametrize("maker", RETURN_MAKERS + YIELD_MAKERS)
 @pytest.mark.parametrize(
     "value",
     [
@@ -256,7 +256,7 @@ async def test_bytes_and_objects_that_are_not_json_fail_the_run(
     ],
 )
 async def test_a_chat_can_return_or_yield_messages_in_any_dialect(maker: Maker, value: Any) -> None:
-    run = await run_to_end(a_chat(maker, value))
+    run = await run_to_end(make_chat(maker, value))
 
     assert [message.text for message in fold(run.log).messages] == ["Hi."]
 
@@ -264,7 +264,7 @@ async def test_a_chat_can_return_or_yield_messages_in_any_dialect(maker: Maker, 
 # A chat: several values
 
 
-STREAMS: dict[str, tuple[list[Any], Reply]] = {
+CHAT_STREAMS: dict[str, tuple[list[Any], Reply]] = {
     "pieces of text are one message": (["Hel", "lo"], reply(assistant("Hello"))),
     "text, a call, its result, text": (
         ["Let me see.", CALL, RESULT, "Four."],
@@ -288,17 +288,17 @@ STREAMS: dict[str, tuple[list[Any], Reply]] = {
 }
 
 
-@pytest.mark.parametrize("maker", YIELDING)
-@pytest.mark.parametrize("case", STREAMS)
+@pytest.mark.parametrize("maker", YIELD_MAKERS)
+@pytest.mark.parametrize("case", CHAT_STREAMS)
 async def test_values_yielded_by_a_chat_become_its_reply(case: str, maker: Maker) -> None:
-    values, expected = STREAMS[case]
+    values, expected = CHAT_STREAMS[case]
 
-    run = await run_to_end(a_chat(maker, *values), QUESTION)
+    run = await run_to_end(make_chat(maker, *values), QUESTION)
 
     assert reply_of(run) == expected
 
 
-@pytest.mark.parametrize("maker", YIELDING)
+@pytest.mark.parametrize("maker", YIELD_MAKERS)
 @pytest.mark.parametrize(
     ("end", "last"),
     [
@@ -307,13 +307,13 @@ async def test_values_yielded_by_a_chat_become_its_reply(case: str, maker: Maker
     ],
 )
 async def test_a_chat_can_yield_its_own_failure_or_cancellation(maker: Maker, end: Any, last: str) -> None:
-    run = await run_to_end(a_chat(maker, "Hel", end))
+    run = await run_to_end(make_chat(maker, "Hel", end))
 
     assert reply_of(run) == reply(assistant("Hel"), finish=last)
     assert last_event(run) == msgspec.structs.replace(end, at=NOW)
 
 
-@pytest.mark.parametrize("maker", YIELDING)
+@pytest.mark.parametrize("maker", YIELD_MAKERS)
 @pytest.mark.parametrize(
     ("values", "code"),
     [
@@ -323,7 +323,7 @@ async def test_a_chat_can_yield_its_own_failure_or_cancellation(maker: Maker, en
     ],
 )
 async def test_an_invalid_stream_fails_the_run_as_bad_stream(maker: Maker, values: list[Any], code: str) -> None:
-    run = await run_to_end(a_chat(maker, *values))
+    run = await run_to_end(make_chat(maker, *values))
 
     end = last_event(run)
     assert isinstance(end, RunFailed)
@@ -358,7 +358,7 @@ async def async_pieces() -> AsyncIterator[str]:
     yield "b"
 
 
-async def whole() -> str:
+async def full_text() -> str:
     return "ab"
 
 
@@ -369,32 +369,32 @@ NESTED: dict[str, Callable[[], Any]] = {
     "an async generator": async_pieces,
     "an async iterable": lambda: Feed("a", "b"),
     "an async iterable of iterators": lambda: Feed(iter("a"), iter("b")),
-    "a coroutine": whole,
+    "a coroutine": full_text,
 }
 
 
-@pytest.mark.parametrize("maker", RETURNING + YIELDING)
+@pytest.mark.parametrize("maker", RETURN_MAKERS + YIELD_MAKERS)
 @pytest.mark.parametrize("case", NESTED)
 async def test_a_chat_can_give_generators_iterables_and_coroutines(case: str, maker: Maker) -> None:
-    run = await run_to_end(a_chat(maker, NESTED[case]()))
+    run = await run_to_end(make_chat(maker, NESTED[case]()))
 
     assert reply_of(run) == reply(assistant("ab"))
 
 
-@pytest.mark.parametrize("maker", RETURNING + YIELDING)
+@pytest.mark.parametrize("maker", RETURN_MAKERS + YIELD_MAKERS)
 @pytest.mark.parametrize("case", NESTED)
 async def test_a_workflow_can_give_generators_iterables_and_coroutines(case: str, maker: Maker) -> None:
-    run = await run_to_end(a_workflow(maker, NESTED[case]()))
+    run = await run_to_end(make_workflow(maker, NESTED[case]()))
 
     assert last_event(run) == RunFinished(value="ab", at=NOW)
 
 
-@pytest.mark.parametrize("maker", YIELDING)
+@pytest.mark.parametrize("maker", YIELD_MAKERS)
 async def test_a_coroutine_among_yielded_values_gives_one_value(maker: Maker) -> None:
     async def number() -> int:
         return 2
 
-    run = await run_to_end(a_workflow(maker, 1, number(), 3))
+    run = await run_to_end(make_workflow(maker, 1, number(), 3))
 
     assert last_event(run) == RunFinished(value=[1, 2, 3], at=NOW)
 
@@ -402,7 +402,7 @@ async def test_a_coroutine_among_yielded_values_gives_one_value(maker: Maker) ->
 # Any other workflow: its value
 
 
-VALUES: dict[str, tuple[Any, Any]] = {
+WORKFLOW_VALUES: dict[str, tuple[Any, Any]] = {
     "text": ("Hi.", "Hi."),
     "a number": (5, 5),
     "null": (None, None),
@@ -421,24 +421,24 @@ VALUES: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("maker", RETURNING + YIELDING)
-@pytest.mark.parametrize("case", VALUES)
+@pytest.mark.parametrize("maker", RETURN_MAKERS + YIELD_MAKERS)
+@pytest.mark.parametrize("case", WORKFLOW_VALUES)
 async def test_the_value_of_a_workflow_is_converted_to_json(case: str, maker: Maker) -> None:
-    value, expected = VALUES[case]
+    value, expected = WORKFLOW_VALUES[case]
 
-    run = await run_to_end(a_workflow(maker, value))
+    run = await run_to_end(make_workflow(maker, value))
 
     assert last_event(run) == RunFinished(value=expected, at=NOW)
 
 
-@pytest.mark.parametrize("maker", RETURNING)
+@pytest.mark.parametrize("maker", RETURN_MAKERS)
 async def test_a_part_that_a_workflow_returns_is_its_value(maker: Maker) -> None:
-    run = await run_to_end(a_workflow(maker, Data(name="n", value=1)))
+    run = await run_to_end(make_workflow(maker, Data(name="n", value=1)))
 
     assert last_event(run) == RunFinished(value={"type": "data", "name": "n", "value": 1}, at=NOW)
 
 
-YIELDED: dict[str, tuple[list[Any], Any, Reply]] = {
+WORKFLOW_STREAMS: dict[str, tuple[list[Any], Any, Reply]] = {
     "nothing at all": ([], None, reply(value=None)),
     "only text": (["a", "b"], "ab", reply(assistant("ab"), value="ab")),
     "one value": ([{"a": 1}], {"a": 1}, reply(output({"a": 1}), value={"a": 1})),
@@ -466,12 +466,12 @@ YIELDED: dict[str, tuple[list[Any], Any, Reply]] = {
 }
 
 
-@pytest.mark.parametrize("maker", YIELDING)
-@pytest.mark.parametrize("case", YIELDED)
+@pytest.mark.parametrize("maker", YIELD_MAKERS)
+@pytest.mark.parametrize("case", WORKFLOW_STREAMS)
 async def test_values_yielded_by_a_workflow_become_its_value(case: str, maker: Maker) -> None:
-    values, value, expected = YIELDED[case]
+    values, value, expected = WORKFLOW_STREAMS[case]
 
-    run = await run_to_end(a_workflow(maker, *values))
+    run = await run_to_end(make_workflow(maker, *values))
 
     assert last_event(run) == RunFinished(value=value, finish=expected.finish, at=NOW)
     assert reply_of(run) == expected
@@ -480,7 +480,7 @@ async def test_values_yielded_by_a_workflow_become_its_value(case: str, maker: M
 # Failing on purpose
 
 
-@pytest.mark.parametrize("declared", [a_chat, a_workflow])
+@pytest.mark.parametrize("declared", [make_chat, make_workflow])
 async def test_a_workflow_can_fail_with_a_code_a_status_and_details(declared: Callable[..., FunctionWorkflow]) -> None:
     def failing(values: list[Any]) -> Callable[..., Any]:
         def function(messages: Any = None) -> Any:

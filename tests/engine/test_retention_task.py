@@ -30,7 +30,7 @@ async def short(messages: list[Message]) -> str:
     return "Hello."
 
 
-async def told(database: Database, **origin: object) -> str:
+async def record_run(database: Database, **origin: object) -> str:
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
     run = engine.start(short, call(Message.user("Hi.")), origin=Origin(**origin))  # type: ignore[arg-type]
     await run.wait_ended()
@@ -40,19 +40,19 @@ async def told(database: Database, **origin: object) -> str:
 async def test_old_runs_without_a_thread_that_are_not_stored_are_deleted(database: Database) -> None:
     await database.write(threads.create_thread, "default", NewThread(id="conv_1", at=NOW))
     loose, stored, in_thread = (
-        await told(database),
-        await told(database, stored=True),
-        await told(database, thread="conv_1"),
+        await record_run(database),
+        await record_run(database, stored=True),
+        await record_run(database, thread="conv_1"),
     )
     task = RetentionTask(database, run_days=30, now=lambda: NOW + timedelta(days=29))
     await task.run_once()
     recent = await database.read(runs.get_run, "default", loose)
     await RetentionTask(database, run_days=0, now=lambda: NOW + timedelta(days=31)).run_once()
-    kept = await database.read(runs.get_run, "default", loose)
+    run_without_retention = await database.read(runs.get_run, "default", loose)
     await RetentionTask(database, run_days=30, now=lambda: NOW + timedelta(days=31)).run_once()
 
     assert recent is not None
-    assert kept == recent
+    assert run_without_retention == recent
     assert [await database.read(runs.get_run, "default", run) is None for run in (loose, stored, in_thread)] == [
         True,
         False,
@@ -64,7 +64,7 @@ async def test_old_runs_without_a_thread_that_are_not_stored_are_deleted(databas
 async def test_earlier_runs_of_a_board_cell_are_deleted_but_not_the_last(database: Database) -> None:
     grid = Grid(mode="single", columns=(BoardColumn(id="c1", workflow="short"),), rows=(BoardRow(id="r1"),))
     await database.write(boards.create_board, "default", Board(id="brd_1", grid=grid, created_at=NOW, updated_at=NOW))
-    ids = [await told(database, board="brd_1") for _ in range(2)]
+    ids = [await record_run(database, board="brd_1") for _ in range(2)]
     for run in ids:
         await database.write(boards.fill_cells, "default", "brd_1", [Cell(row="r1", column="c1", run=run)])
     await RetentionTask(database, run_days=30, now=lambda: NOW + timedelta(days=31)).run_once()
@@ -73,7 +73,7 @@ async def test_earlier_runs_of_a_board_cell_are_deleted_but_not_the_last(databas
 
 
 async def test_delete_all_but_newest_deletes_the_oldest_runs(database: Database) -> None:
-    ids = [await told(database) for _ in range(4)]
+    ids = [await record_run(database) for _ in range(4)]
     deleted = await database.write(retention.delete_all_but_newest, 2)
 
     assert deleted == 2
@@ -87,57 +87,60 @@ async def test_delete_all_but_newest_deletes_the_oldest_runs(database: Database)
 
 # Spans
 
-DAY = 24 * 60 * 60
+DAY_S = 24 * 60 * 60
 
 
-async def kept(database: Database, spans: RetentionPolicy, *, days: int = 0) -> list[str]:
+async def remaining_spans(database: Database, spans: RetentionPolicy, *, days: int = 0) -> list[str]:
     """Run the task `days` later and return the remaining spans of each project and day."""
     later = NOON + timedelta(days=days)
     await RetentionTask(database, run_days=0, spans=spans, now=lambda: later).run_once()
-    held = await database.read(span_days.list_day_usage)
-    return [f"{one.project} {(one.day - TODAY).days} {one.spans}" for one in held]
+    usage = await database.read(span_days.list_day_usage)
+    return [f"{day_usage.project} {(day_usage.day - TODAY).days} {day_usage.spans}" for day_usage in usage]
 
 
-async def three_days(database: Database) -> None:
+async def insert_three_days(database: Database) -> None:
     for project in ("mine", "theirs"):
-        rows = [span_row(f"{number}", -number * DAY, trace=f"{number}", project=project) for number in range(3)]
+        rows = [span_row(f"{number}", -number * DAY_S, trace=f"{number}", project=project) for number in range(3)]
         await insert_rows(database, *rows)
 
 
-ALL = ["mine -2 1", "theirs -2 1", "mine -1 1", "theirs -1 1", "mine 0 1", "theirs 0 1"]
+ALL_SPANS = ["mine -2 1", "theirs -2 1", "mine -1 1", "theirs -1 1", "mine 0 1", "theirs 0 1"]
 
 
 async def test_spans_older_than_the_retention_days_are_deleted(database: Database) -> None:
-    await three_days(database)
+    await insert_three_days(database)
 
-    assert await kept(database, RetentionPolicy()) == ALL
-    assert await kept(database, RetentionPolicy(), days=1000) == ALL
-    assert await kept(database, RetentionPolicy(days=2)) == ALL
-    assert await kept(database, RetentionPolicy(days=2), days=1) == ALL[2:]
-    assert await kept(database, RetentionPolicy(days=2), days=2) == ALL[4:]
-    assert await kept(database, RetentionPolicy(days=2), days=100) == []
+    assert await remaining_spans(database, RetentionPolicy()) == ALL_SPANS
+    assert await remaining_spans(database, RetentionPolicy(), days=1000) == ALL_SPANS
+    assert await remaining_spans(database, RetentionPolicy(days=2)) == ALL_SPANS
+    assert await remaining_spans(database, RetentionPolicy(days=2), days=1) == ALL_SPANS[2:]
+    assert await remaining_spans(database, RetentionPolicy(days=2), days=2) == ALL_SPANS[4:]
+    assert await remaining_spans(database, RetentionPolicy(days=2), days=100) == []
 
 
 async def test_a_project_can_override_the_retention_days_of_spans(database: Database) -> None:
-    await three_days(database)
+    await insert_three_days(database)
 
-    assert await kept(database, RetentionPolicy(days=1, days_by_project={"mine": 30})) == [ALL[0], *ALL[2:]]
-    assert await kept(database, RetentionPolicy(days=1, days_by_project={"mine": 0}), days=1) == [
-        ALL[0],
-        ALL[2],
-        *ALL[4:],
+    assert await remaining_spans(database, RetentionPolicy(days=1, days_by_project={"mine": 30})) == [
+        ALL_SPANS[0],
+        *ALL_SPANS[2:],
     ]
-    assert await kept(database, RetentionPolicy(days_by_project={"mine": 1}), days=2) == [ALL[5]]
+    assert await remaining_spans(database, RetentionPolicy(days=1, days_by_project={"mine": 0}), days=1) == [
+        ALL_SPANS[0],
+        ALL_SPANS[2],
+        *ALL_SPANS[4:],
+    ]
+    assert await remaining_spans(database, RetentionPolicy(days_by_project={"mine": 1}), days=2) == [ALL_SPANS[5]]
 
 
 async def test_the_oldest_days_of_spans_are_deleted_above_the_size_limit(database: Database) -> None:
-    await three_days(database)
-    held = await database.read(span_days.list_day_usage)
-    day = sum(one.bytes for one in held) // 3
+    await insert_three_days(database)
+    usage = await database.read(span_days.list_day_usage)
+    day_bytes = sum(day_usage.bytes for day_usage in usage) // 3
 
-    assert await kept(database, RetentionPolicy(bytes=3 * day)) == ALL
-    assert await kept(database, RetentionPolicy(bytes=2 * day)) == ALL[2:]
-    assert await kept(database, RetentionPolicy(bytes=1)) == ALL[4:]
+    assert await remaining_spans(database, RetentionPolicy(bytes=3 * day_bytes)) == ALL_SPANS
+    assert await remaining_spans(database, RetentionPolicy(bytes=2 * day_bytes)) == ALL_SPANS[2:]
+    assert await remaining_spans(database, RetentionPolicy(bytes=1)) == ALL_SPANS[4:]
 
 
 async def test_upcoming_partitions_are_created(database: Database) -> None:
@@ -146,12 +149,12 @@ async def test_upcoming_partitions_are_created(database: Database) -> None:
     class Watched:
         kind, path = "postgresql", None
 
-        async def read(self, work: object, *given: object) -> object:
-            return await database.read(work, *given)  # type: ignore[arg-type]
+        async def read(self, work: object, *args: object) -> object:
+            return await database.read(work, *args)  # type: ignore[arg-type]
 
-        async def write(self, work: object, *given: object) -> object:
+        async def write(self, work: object, *args: object) -> object:
             writes.append(work)
-            return await database.write(work, *given)  # type: ignore[arg-type]
+            return await database.write(work, *args)  # type: ignore[arg-type]
 
     await RetentionTask(Watched(), run_days=0, now=lambda: NOON).run_once()  # type: ignore[arg-type]
 
@@ -160,7 +163,7 @@ async def test_upcoming_partitions_are_created(database: Database) -> None:
 
 async def test_only_one_process_at_a_time_deletes_spans(postgres_url: str) -> None:
     first, second = open_database(postgres_url), open_database(postgres_url)
-    await three_days(first)
+    await insert_three_days(first)
     started, done = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -185,7 +188,7 @@ async def test_delete_oldest_deletes_the_first_stored_spans_in_batches(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(span_retention, "DELETE_BATCH", 3)
-    await three_days(database)
+    await insert_three_days(database)
     deleted = [await database.write(span_retention.delete_oldest, 2) for _ in range(3)]
     remaining = await database.read(span_pages.list_spans, "theirs")
 
@@ -196,9 +199,9 @@ async def test_delete_oldest_deletes_the_first_stored_spans_in_batches(
 async def test_inserts_do_not_wait_for_the_whole_deletion(tmp_path: object) -> None:
     database = open_database(f"{tmp_path}/palaver.db")
     for first in range(0, 3_000, 1_000):
-        rows = [span_row(f"{first + number}", -DAY, trace=f"{first + number}") for number in range(1_000)]
+        rows = [span_row(f"{first + number}", -DAY_S, trace=f"{first + number}") for number in range(1_000)]
         await insert_rows(database, *rows)
-    deletion = asyncio.create_task(kept(database, RetentionPolicy(days=1), days=1))
+    deletion = asyncio.create_task(remaining_spans(database, RetentionPolicy(days=1), days=1))
     wait_times: list[float] = []
     while not deletion.done():
         since = time.perf_counter()

@@ -107,10 +107,10 @@ async def test_a_chat_gets_its_history_in_the_dialect_of_its_annotation() -> Non
         received.append(messages)
 
     @chat
-    async def unsaid(messages) -> None:
+    async def unannotated(messages) -> None:
         received.append(messages)
 
-    for each in (ours, plain, unsaid):
+    for each in (ours, plain, unannotated):
         await run_to_end(each, QUESTION)
 
     assert received == [[QUESTION], [{"role": "user", "content": "Well?"}], [{"role": "user", "content": "Well?"}]]
@@ -142,30 +142,30 @@ WHO: contextvars.ContextVar[str] = contextvars.ContextVar("WHO")
 
 
 @chat
-def seen_by_a_function(messages: Any) -> str:
+def function_chat(messages: Any) -> str:
     return WHO.get()
 
 
 @chat
-def seen_by_a_generator(messages: Any) -> Iterator[str]:
+def generator_chat(messages: Any) -> Iterator[str]:
     yield WHO.get()
 
 
 @chat
-async def seen_by_a_coroutine(messages: Any) -> str:
+async def coroutine_chat(messages: Any) -> str:
     return WHO.get()
 
 
 @chat
-async def seen_by_an_async_generator(messages: Any) -> AsyncIterator[Any]:
+async def async_generator_chat(messages: Any) -> AsyncIterator[Any]:
     yield WHO.get()[:1]
     yield (WHO.get()[1:] for _ in range(1))
 
 
-KINDS = [seen_by_a_function, seen_by_a_generator, seen_by_a_coroutine, seen_by_an_async_generator]
+CONTEXT_CHATS = [function_chat, generator_chat, coroutine_chat, async_generator_chat]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.description.name)
+@pytest.mark.parametrize("kind", CONTEXT_CHATS, ids=lambda kind: kind.description.name)
 async def test_a_workflow_sees_the_context_variables_of_its_caller(kind: Any) -> None:
     WHO.set("me")
 
@@ -210,7 +210,7 @@ async def test_a_blocked_workflow_does_not_delay_another() -> None:
 # Order
 
 
-def described(run: Any) -> list[str]:
+def output_texts(run: Any) -> list[str]:
     """Return the output in order: deltas by their text, parts by their value."""
     steps = [event for event in run.log if isinstance(event, TextDelta | PartAdded)]
     return [str(step.delta if isinstance(step, TextDelta) else getattr(step.part, "value", "")) for step in steps]
@@ -263,7 +263,7 @@ async def emitting_nested(messages: Any, ctx: Context) -> AsyncIterator[Any]:
 
 
 @chat
-def emitting_through_a_thread_of_its_own(messages: Any, ctx: Context) -> Iterator[str]:
+def emitting_through_a_new_thread(messages: Any, ctx: Context) -> Iterator[str]:
     for number in range(1, 6):
         if number % 2:
             yield str(number)
@@ -274,25 +274,25 @@ def emitting_through_a_thread_of_its_own(messages: Any, ctx: Context) -> Iterato
 
 
 @chat
-async def emitting_from_a_foreign_thread(messages: Any, ctx: Context) -> AsyncIterator[str]:
+async def emitting_from_a_worker_thread(messages: Any, ctx: Context) -> AsyncIterator[str]:
     yield "1"
     await asyncio.to_thread(ctx.log, "2")
     yield "3"
 
 
-EMITTING = [
+EMITTING_CHATS = [
     (emitting_function, 3),
     (emitting_generator, 5),
     (emitting_coroutine, 3),
     (emitting_async_generator, 5),
     (emitting_nested, 5),
-    (emitting_through_a_thread_of_its_own, 5),
-    (emitting_from_a_foreign_thread, 3),
+    (emitting_through_a_new_thread, 5),
+    (emitting_from_a_worker_thread, 3),
 ]
 
 
 @pytest.mark.parametrize("attended", [False, True])
-@pytest.mark.parametrize(("kind", "steps"), EMITTING, ids=[kind.description.name for kind, _ in EMITTING])
+@pytest.mark.parametrize(("kind", "steps"), EMITTING_CHATS, ids=[kind.description.name for kind, _ in EMITTING_CHATS])
 async def test_emitted_and_yielded_events_stay_in_order(kind: Any, steps: int, attended: bool) -> None:
     received: list[Any] = []
 
@@ -302,7 +302,7 @@ async def test_emitted_and_yielded_events_stay_in_order(kind: Any, steps: int, a
 
     run = await wait_ended(new_engine().start(kind, call(), consumer=attend if attended else None))
 
-    assert described(run) == [str(number) for number in range(1, steps + 1)]
+    assert output_texts(run) == [str(number) for number in range(1, steps + 1)]
     assert [event.seq for event in run.log] == list(range(len(run.log)))
     assert received == (run.log if attended else [])
 
@@ -412,7 +412,7 @@ async def test_debug_mode_adds_the_exception_to_the_message() -> None:
     )
 
 
-RAISED = [
+EXCEPTIONS = [
     SystemExit(3),
     KeyboardInterrupt(),
     GeneratorExit(),
@@ -425,7 +425,7 @@ RAISED = [
 
 
 @pytest.mark.parametrize("kind", ["function", "generator", "coroutine", "async generator"])
-@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", EXCEPTIONS, ids=lambda error: type(error).__name__)
 async def test_any_exception_of_a_workflow_fails_only_its_run(error: BaseException, kind: str) -> None:
     async def coroutine(messages: Any) -> str:
         raise error

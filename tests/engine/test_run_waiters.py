@@ -9,7 +9,7 @@ from palaver.engine.run_reader import RunWaiters
 from palaver.storage.database import MEMORY_URL, open_database
 
 
-class Told:
+class NotifyingDatabase:
     """A database that receives notifications; nothing else of it is used."""
 
     receives_notifications = True
@@ -20,7 +20,7 @@ async def test_a_waiter_polls_often_until_its_first_notification(monkeypatch: py
     monkeypatch.setattr(
         run_reader, "NOTIFIED_POLL_INTERVAL_S", 3600
     )  # A waiter that polls rarely would wait until the timeout.
-    waiters = RunWaiters(Told())  # type: ignore[arg-type]
+    waiters = RunWaiters(NotifyingDatabase())  # type: ignore[arg-type]
 
     with waiters.waiter("run_1") as waiter, waiters.waiter("run_1") as second_waiter:
         async with asyncio.timeout(30):
@@ -49,7 +49,7 @@ async def test_a_waiter_of_a_database_without_notifications_always_polls_often(m
 
 async def test_wake_all_wakes_every_waiter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_reader, "POLL_INTERVAL_S", 60)  # A waiter that is not woken would wait until the timeout.
-    waiters = RunWaiters(Told())  # type: ignore[arg-type]
+    waiters = RunWaiters(NotifyingDatabase())  # type: ignore[arg-type]
 
     async with asyncio.timeout(5):
         with waiters.waiter("run_1") as one, waiters.waiter("run_2") as other:

@@ -16,7 +16,7 @@ from palaver.core import steps
 from palaver.core.messages import Message, ToolCall, ToolResult, Usage
 from palaver.core.runs import Secret
 from palaver.core.steps import Step, StepDetails, StepError, StepListener
-from palaver.engine import tracing as hearing
+from palaver.engine import tracing as step_tracing
 from palaver.engine.engine import Engine
 from palaver.engine.tracing import RunTracer
 from palaver.traces.model import Defined, Raised, Span, Tool
@@ -24,29 +24,29 @@ from palaver.traces.run_facts import RunSpanContext
 from tests.engine.run_factory import NOW, QUESTION, call, run_to_end
 from tests.frameworks.span_trees import kinds, trace_cancelled_run, trace_run, tree
 
-TELLER = ("house",)
+FRAMEWORK = ("house",)
 
 
-def heard() -> StepListener:
+def require_listener() -> StepListener:
     listener = steps.current_listener()
     assert listener is not None
     return listener
 
 
-def telling(*tell: Callable[[StepListener], None]) -> Any:
+def chat_with_steps(*reports: Callable[[StepListener], None]) -> Any:
     """Return a chat that reports steps."""
 
     @chat
     async def teller(messages: list[Message]) -> str:
-        for each in tell:
-            each(heard())
+        for report in reports:
+            report(require_listener())
         return "Done."
 
     return teller
 
 
-def begin(kind: Any, name: str, **given: Any) -> Step:
-    step = heard().begin(TELLER, kind, name, **given)
+def begin(kind: Any, name: str, **options: Any) -> Step:
+    step = require_listener().begin(FRAMEWORK, kind, name, **options)
     assert step is not None
     return step
 
@@ -64,12 +64,12 @@ async def test_a_step_becomes_a_span_with_all_its_details() -> None:
         tools=[{"name": "add", "parameters": {"type": "object"}}],
     )
 
-    def tell(listener: StepListener) -> None:
-        step = listener.begin(TELLER, "llm", "gpt", details=lambda: request_details)
+    def report_steps(listener: StepListener) -> None:
+        step = listener.begin(FRAMEWORK, "llm", "gpt", details=lambda: request_details)
         assert step is not None
         step.end(lambda: response_details)
 
-    root, span = await trace_run(telling(tell))
+    root, span = await trace_run(chat_with_steps(report_steps))
 
     assert span.parent_id == root.span_id
     assert (span.name, span.kind, span.status) == ("chat gpt-9-2026", "llm", "ok")
@@ -96,13 +96,13 @@ async def test_a_step_becomes_a_span_with_all_its_details() -> None:
     ],
 )
 async def test_each_step_kind_has_its_span_name(kind: Any, name: str, title: str) -> None:
-    _, span = await trace_run(telling(lambda _: begin(kind, name).end()))
+    _, span = await trace_run(chat_with_steps(lambda _: begin(kind, name).end()))
 
     assert (span.name, span.kind) == (title, kind)
 
 
 async def test_nested_steps_become_nested_spans() -> None:
-    def tell(_: StepListener) -> None:
+    def report_steps(_: StepListener) -> None:
         outer = begin("task", "outer")
         begin("task", "first", parent=outer).end()
         second = begin("task", "second", parent=outer)
@@ -111,7 +111,7 @@ async def test_nested_steps_become_nested_spans() -> None:
         outer.end()
         begin("task", "after").end()
 
-    assert tree(await trace_run(telling(tell))) == [
+    assert tree(await trace_run(chat_with_steps(report_steps))) == [
         "invoke_workflow teller",
         ["outer", ["first", "second", ["inmost"]], "after"],
     ]
@@ -133,13 +133,13 @@ async def test_a_tool_reported_as_a_step_gets_no_second_span_from_its_events() -
 
 
 async def test_a_failed_step_has_its_exception() -> None:
-    def tell(_: StepListener) -> None:
+    def report_steps(_: StepListener) -> None:
         begin("tool", "raises").end(error=KeyError("x"))
         begin("tool", "refuses").end(error=StepError("tool_error", "no"))
         begin("tool", "rude").end(error=_Rude())
         begin("task", "left").end(error=GeneratorExit())
 
-    spans = await trace_run(telling(tell))
+    spans = await trace_run(chat_with_steps(report_steps))
 
     assert [(span.status, span.exception) for span in spans[1:]] == [
         ("error", Raised("KeyError", "'x'")),
@@ -171,10 +171,10 @@ async def test_an_open_step_of_a_cancelled_run_is_cancelled() -> None:
 
 
 async def test_a_step_still_open_at_the_end_of_the_run_is_incomplete() -> None:
-    def tell(_: StepListener) -> None:
+    def report_steps(_: StepListener) -> None:
         begin("task", "forgotten")
 
-    spans = await trace_run(telling(tell))
+    spans = await trace_run(chat_with_steps(report_steps))
 
     assert kinds(spans) == ["workflow invoke_workflow teller: ok", ["task forgotten: incomplete"]]
 
@@ -182,25 +182,25 @@ async def test_a_step_still_open_at_the_end_of_the_run_is_incomplete() -> None:
 async def test_steps_after_the_end_of_the_run_are_ignored() -> None:
     captured: list[Any] = []
 
-    def tell(listener: StepListener) -> None:
+    def report_steps(listener: StepListener) -> None:
         captured.extend((listener, begin("task", "late")))
         listener.memory["handler"] = object()
 
-    spans = await trace_run(telling(tell))
+    spans = await trace_run(chat_with_steps(report_steps))
     listener, step = captured
     step.end(lambda: StepDetails(outputs="too late"))
 
-    assert listener.begin(TELLER, "task", "later") is None
+    assert listener.begin(FRAMEWORK, "task", "later") is None
     assert (len(spans), spans[1].outputs, listener.memory) == (2, None, {})
 
 
 async def test_only_the_first_end_of_a_step_is_recorded() -> None:
-    def tell(_: StepListener) -> None:
+    def report_steps(_: StepListener) -> None:
         step = begin("task", "once")
         step.end(lambda: StepDetails(outputs=1))
         step.end(lambda: StepDetails(outputs=2), error=ValueError())
 
-    spans = await trace_run(telling(tell))
+    spans = await trace_run(chat_with_steps(report_steps))
 
     assert [(span.outputs, span.status) for span in spans[1:]] == [(1, "ok")]
 
@@ -208,8 +208,8 @@ async def test_only_the_first_end_of_a_step_is_recorded() -> None:
 def test_without_opentelemetry_each_step_is_passed_on_once() -> None:
     factories: list[Any] = []
     context = RunSpanContext("a" * 32, "b" * 16, "default", "s-1", "run_1", call(QUESTION), "full")
-    listener = hearing.StepRecorder(context, factories.append, lambda: NOW, max_steps=5)
-    step = listener.begin(TELLER, "llm", "gpt", details=lambda: StepDetails(usage=Usage(3, 1)))
+    listener = step_tracing.StepRecorder(context, factories.append, lambda: NOW, max_steps=5)
+    step = listener.begin(FRAMEWORK, "llm", "gpt", details=lambda: StepDetails(usage=Usage(3, 1)))
     assert step is not None
 
     step.end()
@@ -223,14 +223,14 @@ def test_without_opentelemetry_each_step_is_passed_on_once() -> None:
 
 
 async def test_steps_above_the_limit_are_left_out_and_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearing, "MAX_STEPS", 3)
+    monkeypatch.setattr(step_tracing, "MAX_STEPS", 3)
 
-    def tell(listener: StepListener) -> None:
+    def report_steps(listener: StepListener) -> None:
         for number in range(5):
-            if (step := listener.begin(TELLER, "task", str(number))) is not None:
+            if (step := listener.begin(FRAMEWORK, "task", str(number))) is not None:
                 step.end()
 
-    spans = await trace_run(telling(tell))
+    spans = await trace_run(chat_with_steps(report_steps))
 
     assert tree(spans) == ["invoke_workflow teller", ["0", "1", "2"]]
     assert spans[0].notes == ("cut:steps",)
@@ -239,11 +239,11 @@ async def test_steps_above_the_limit_are_left_out_and_noted(monkeypatch: pytest.
 async def test_output_too_long_for_an_attribute_is_stored_in_its_field_up_to_a_limit() -> None:
     long = "x" * 1_100_000
 
-    def tell(_: StepListener) -> None:
+    def report_steps(_: StepListener) -> None:
         begin("task", "long").end(lambda: StepDetails(outputs=long, inputs={"a": 1}))
         begin("task", "longer").end(lambda: StepDetails(outputs=long * 3))
 
-    _, stored, left_out = await trace_run(telling(tell))
+    _, stored, left_out = await trace_run(chat_with_steps(report_steps))
 
     assert (stored.outputs == long, stored.inputs, stored.notes) == (True, {"a": 1}, ("cut:palaver.value",))
     assert (left_out.outputs, left_out.notes, left_out.dropped) == (None, ("cut:palaver.value",), {"bytes": 3_300_002})
@@ -253,23 +253,23 @@ async def test_a_step_with_unreadable_details_is_recorded_with_a_note() -> None:
     def bad() -> StepDetails:
         raise RuntimeError("a mistake")
 
-    def tell(_: StepListener) -> None:
+    def report_steps(_: StepListener) -> None:
         begin("task", "odd", details=lambda: StepDetails(inputs=1)).end(bad)
         begin("task", "mad").end(lambda: StepDetails(outputs=object()))
 
-    _, odd, mad = await trace_run(telling(tell))
+    _, odd, mad = await trace_run(chat_with_steps(report_steps))
 
     assert (odd.inputs, odd.outputs, odd.notes) == (1, None, ("unreadable:step",))
     assert (mad.status, mad.outputs, mad.notes) == ("ok", None, ("unwritable:palaver.value",))
 
 
 async def test_secrets_of_the_caller_are_masked_in_steps() -> None:
-    def tell(_: StepListener) -> None:
+    def report_steps(_: StepListener) -> None:
         begin("task", "t", details=lambda: StepDetails(inputs={"key": "open-sesame"})).end(
             error=ValueError("open-sesame!")
         )
 
-    spans = await trace_run(telling(tell), secrets={"k": Secret("open-sesame")})
+    spans = await trace_run(chat_with_steps(report_steps), secrets={"k": Secret("open-sesame")})
 
     assert (spans[1].inputs, spans[1].exception) == ({"key": "***"}, Raised("ValueError", "***!"))
     assert "sesame" not in repr(spans)
@@ -290,8 +290,8 @@ async def test_a_step_is_passed_on_when_it_ends_and_not_with_its_run() -> None:
     spans: list[Span] = []
     arrived = asyncio.Event()
 
-    def sink(given: Any) -> None:
-        spans.extend(given)
+    def sink(new_spans: Any) -> None:
+        spans.extend(new_spans)
         arrived.set()
 
     tracing = RunTracer(sink)
@@ -335,33 +335,33 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> TracerProvider:
 
 
 async def test_spans_of_an_instrumentation_of_the_same_framework_replace_its_steps(provider: TracerProvider) -> None:
-    def tell(_: StepListener) -> None:
+    def report_steps(_: StepListener) -> None:
         with provider.get_tracer("opentelemetry.instrumentation.the-house").start_as_current_span("theirs"):
             begin("task", "ours").end()
 
-    assert tree(await trace_run(telling(tell))) == ["invoke_workflow teller", ["theirs"]]
+    assert tree(await trace_run(chat_with_steps(report_steps))) == ["invoke_workflow teller", ["theirs"]]
 
 
 async def test_spans_of_the_author_do_not_replace_steps(provider: TracerProvider) -> None:
-    def tell(_: StepListener) -> None:
+    def report_steps(_: StepListener) -> None:
         with provider.get_tracer("mine").start_as_current_span("mine"):
             begin("task", "ours").end()
 
-    assert tree(await trace_run(telling(tell))) == ["invoke_workflow teller", ["mine", "ours"]]
+    assert tree(await trace_run(chat_with_steps(report_steps))) == ["invoke_workflow teller", ["mine", "ours"]]
 
 
 async def test_a_model_call_reported_by_its_client_library_replaces_the_step(provider: TracerProvider) -> None:
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 3, "gen_ai.usage.output_tokens": 1}
     tracer = provider.get_tracer("opentelemetry.instrumentation.openai")
 
-    def tell(_: StepListener) -> None:
+    def report_steps(_: StepListener) -> None:
         first = begin("llm", "gpt", details=lambda: StepDetails(usage=Usage(3, 1)))
         with tracer.start_as_current_span("chat theirs", attributes=attributes):
             pass
         first.end()
         begin("llm", "other", details=lambda: StepDetails(usage=Usage(5, 5))).end()
 
-    spans = await trace_run(telling(tell))
+    spans = await trace_run(chat_with_steps(report_steps))
 
     assert tree(spans) == ["invoke_workflow teller", ["chat theirs", "chat other"]]
     assert [span.usage for span in spans[1:]] == [Usage(3, 1), Usage(5, 5)]

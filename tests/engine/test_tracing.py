@@ -22,20 +22,20 @@ from palaver.engine.tracing import RunTracer
 from palaver.traces.model import Span
 from tests.engine.run_factory import NOW, QUESTION, call, run_to_end, wait_ended
 
-Kept = list[Span]
+Spans = list[Span]
 
 
-def ticking(step: float = 0.001) -> Callable[[], datetime]:
+def stepping_clock(step: float = 0.001) -> Callable[[], datetime]:
     """Return a clock that advances by `step` seconds on every call."""
-    seen = count()
-    return lambda: NOW + timedelta(seconds=step * next(seen))
+    calls = count()
+    return lambda: NOW + timedelta(seconds=step * next(calls))
 
 
-async def traced(of: Any, *messages: Message, **given: Any) -> Kept:
+async def trace_workflow(target: Any, *messages: Message, **options: Any) -> Spans:
     """Run a workflow to its end and return its spans."""
-    spans: Kept = []
+    spans: Spans = []
     tracing = RunTracer(spans.extend)
-    await run_to_end(of, *messages, engine=Engine(tracer=tracing, now=ticking()), **given)
+    await run_to_end(target, *messages, engine=Engine(tracer=tracing, now=stepping_clock()), **options)
     await tracing.close()
     return spans
 
@@ -47,7 +47,7 @@ async def answer(messages: list[Message]) -> AsyncIterator[str]:
 
 
 async def test_a_run_gives_a_span_with_its_input_and_output_messages() -> None:
-    [span] = await traced(answer, QUESTION, user="u-1", session="s-1")
+    [span] = await trace_workflow(answer, QUESTION, user="u-1", session="s-1")
 
     assert (span.name, span.kind, span.status) == ("invoke_workflow answer", "workflow", "ok")
     assert (span.messages_in, span.messages_out) == ((QUESTION,), (Message.assistant("Hello."),))
@@ -57,7 +57,7 @@ async def test_a_run_gives_a_span_with_its_input_and_output_messages() -> None:
 
 
 async def test_the_span_has_the_ids_of_the_run() -> None:
-    spans: Kept = []
+    spans: Spans = []
     tracing = RunTracer(spans.extend)
 
     run = await run_to_end(answer, QUESTION, engine=Engine(tracer=tracing), trace_parent=f"00-{'a' * 32}-{'b' * 16}-01")
@@ -77,7 +77,7 @@ async def test_a_tool_span_lasts_from_the_call_to_its_result() -> None:
         yield ToolResult("c2", "noon")
         yield ToolResult("c1", {"degrees": 3})
 
-    root, second, first = await traced(looks, QUESTION)
+    root, second, first = await trace_workflow(looks, QUESTION)
 
     # The clock: start, first output, then each event of a tool, and the end.
     assert [(span.name, (span.start - root.start) / timedelta(milliseconds=1)) for span in (first, second)] == [
@@ -95,14 +95,14 @@ async def test_an_emitted_tool_call_becomes_a_span() -> None:
         ctx.emit(ToolResult("c1", 3))
         return 3
 
-    root, tool = await traced(emits)
+    root, tool = await trace_workflow(emits)
 
     # The clock was read once in between, for the first output of the run.
     assert (root.outputs, tool.outputs, tool.duration_ms, tool.notes) == (3, 3, 2.0, ())
 
 
 async def test_the_span_of_a_cancelled_run_has_its_partial_answer() -> None:
-    spans: Kept = []
+    spans: Spans = []
     tracing, output_sent = RunTracer(spans.extend), asyncio.Event()
 
     @chat
@@ -126,7 +126,7 @@ async def test_the_span_of_a_failed_run_contains_no_secrets_of_the_caller() -> N
         yield "Well, open-sesame-42"
         raise ValueError("open-sesame-42")
 
-    [span] = await traced(fails, QUESTION, secrets={"key": Secret("open-sesame-42")})
+    [span] = await trace_workflow(fails, QUESTION, secrets={"key": Secret("open-sesame-42")})
 
     assert (span.status, span.messages_out) == ("error", (Message.assistant("Well, ***"),))
     assert b"sesame" not in msgspec.json.encode(span)
@@ -139,7 +139,7 @@ async def test_the_record_mode_of_a_workflow_limits_its_spans(record: Any) -> No
         yield ToolCall("c1", "f")
         yield ToolResult("c1", 1)
 
-    spans = await traced(discreet, QUESTION)
+    spans = await trace_workflow(discreet, QUESTION)
 
     assert [(span.kind, bool(span.messages_in)) for span in spans] == {
         "off": [],
@@ -153,7 +153,7 @@ async def test_a_run_handed_over_to_another_process_gives_no_span() -> None:
         async def record_end(self, run: Any, last: Any) -> None:
             raise RunHandedOver
 
-    spans: Kept = []
+    spans: Spans = []
     tracing = RunTracer(spans.extend)
 
     await run_to_end(answer, engine=Engine(tracer=tracing, store=Leaving()))
@@ -188,7 +188,7 @@ async def test_spans_are_delivered_without_a_flush() -> None:
 
 
 async def test_spans_of_runs_in_quick_succession_are_all_delivered() -> None:
-    spans: Kept = []
+    spans: Spans = []
     tracing = RunTracer(spans.extend, delay=0)
     engine = Engine(tracer=tracing)
 
@@ -200,7 +200,7 @@ async def test_spans_of_runs_in_quick_succession_are_all_delivered() -> None:
 
 
 async def test_runs_above_the_pending_limit_are_dropped_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    spans: Kept = []
+    spans: Spans = []
     tracing = RunTracer(spans.extend, delay=60, max_pending=2)
     engine = Engine(tracer=tracing)
 
@@ -215,7 +215,7 @@ async def test_runs_above_the_pending_limit_are_dropped_with_one_warning(caplog:
 
 
 async def test_pending_events_are_limited_but_one_run_is_always_accepted() -> None:
-    spans: Kept = []
+    spans: Spans = []
     tracing = RunTracer(spans.extend, delay=60, max_pending_events=3)
     engine = Engine(tracer=tracing)
 
@@ -227,12 +227,12 @@ async def test_pending_events_are_limited_but_one_run_is_always_accepted() -> No
 
 
 async def test_a_sink_that_raises_loses_only_the_spans_of_that_call(caplog: pytest.LogCaptureFixture) -> None:
-    spans: Kept = []
+    spans: Spans = []
 
-    def picky(given: Sequence[Span]) -> None:
+    def picky(new_spans: Sequence[Span]) -> None:
         if not tracing.dropped:
             raise ValueError("not these")
-        spans.extend(given)
+        spans.extend(new_spans)
 
     tracing = RunTracer(picky)
     engine = Engine(tracer=tracing)
@@ -259,7 +259,7 @@ async def test_a_run_whose_spans_cannot_be_built_loses_no_other(
         return build_run_spans(facts, content)
 
     monkeypatch.setattr(run_spans, "build_run_spans", fragile)
-    spans: Kept = []
+    spans: Spans = []
     tracing = RunTracer(spans.extend, delay=60)
     engine = Engine(tracer=tracing)
     for _ in range(2):
@@ -292,7 +292,7 @@ async def test_spans_of_the_author_nest_under_the_run(tracer: Any) -> None:
             pass
         yield "Found."
 
-    spans = {span.name: span for span in await traced(looks, QUESTION, session="s-1")}
+    spans = {span.name: span for span in await trace_workflow(looks, QUESTION, session="s-1")}
     root, look, inside = (spans[name] for name in ("invoke_workflow looks", "look", "inside"))
 
     assert {span.trace_id for span in (root, look, inside)} == {root.trace_id}
@@ -315,7 +315,7 @@ async def test_a_tool_reported_by_an_instrumentation_has_one_span(tracer: Any, a
             pass
         yield ToolResult("c1", "seen")
 
-    spans = await traced(looks, QUESTION)
+    spans = await trace_workflow(looks, QUESTION)
 
     assert sorted(span.name for span in spans) == ["invoke_workflow looks", "their look"]
 
@@ -326,13 +326,13 @@ async def test_spans_of_sync_code_nest_under_the_run(tracer: Any) -> None:
         with tracer.start_as_current_span("look"):
             return "Found."
 
-    spans = {span.name: span for span in await traced(looks, QUESTION)}
+    spans = {span.name: span for span in await trace_workflow(looks, QUESTION)}
 
     assert spans["look"].parent_id == spans["invoke_workflow looks"].span_id
 
 
 async def test_a_span_within_a_run_is_in_its_project_whatever_trace_the_caller_names(tracer: Any) -> None:
-    spans: Kept = []
+    spans: Spans = []
     tracing = RunTracer(spans.extend)
     engine = Engine(tracer=tracing)
 
@@ -357,8 +357,8 @@ async def test_a_span_within_a_run_is_in_its_project_whatever_trace_the_caller_n
 
 
 async def test_a_span_outside_of_a_run_is_not_recorded(tracer: Any) -> None:
-    await traced(answer, QUESTION)
-    spans: Kept = []
+    await trace_workflow(answer, QUESTION)
+    spans: Spans = []
     tracing = RunTracer(spans.extend)
 
     with tracer.start_as_current_span("elsewhere"):
@@ -389,7 +389,7 @@ async def test_spans_within_an_unrecorded_run_are_not_recorded(tracer: Any) -> N
             seen.append(span.get_span_context().trace_id)
         yield "Found."
 
-    spans: Kept = []
+    spans: Spans = []
     tracing = RunTracer(spans.extend)
     run: Run = await run_to_end(looks, QUESTION, engine=Engine(tracer=tracing))
     await tracing.close()
@@ -399,7 +399,7 @@ async def test_spans_within_an_unrecorded_run_are_not_recorded(tracer: Any) -> N
 
 
 async def test_a_trace_id_that_is_not_hexadecimal_is_accepted(tracer: Any) -> None:
-    [span] = await traced(answer, QUESTION, trace_parent="00-what-ever-01")
+    [span] = await trace_workflow(answer, QUESTION, trace_parent="00-what-ever-01")
 
     assert span.trace_id == "what"
 
@@ -407,6 +407,6 @@ async def test_a_trace_id_that_is_not_hexadecimal_is_accepted(tracer: Any) -> No
 async def test_runs_are_traced_without_opentelemetry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "opentelemetry.trace", raising=False)
 
-    [span] = await traced(answer, QUESTION)
+    [span] = await trace_workflow(answer, QUESTION)
 
     assert span.workflow == "answer"

@@ -20,7 +20,7 @@ from palaver.workflows.workflow import Workflow
 from tests.engine.run_factory import call
 
 pytestmark = pytest.mark.anyio
-MINE = Origin(project="mine", stored=True)
+STORED_ORIGIN = Origin(project="mine", stored=True)
 
 
 async def endless(messages: Any) -> AsyncIterator[str]:
@@ -28,16 +28,16 @@ async def endless(messages: Any) -> AsyncIterator[str]:
     await asyncio.Event().wait()
 
 
-LEFT = chat(endless, name="left")
-CANCEL = chat(endless, name="cancel", on_disconnect="cancel")
-FINISH = chat(endless, name="finish", on_disconnect="finish")
+DEFAULT_CHAT = chat(endless, name="left")
+CANCEL_CHAT = chat(endless, name="cancel", on_disconnect="cancel")
+FINISH_CHAT = chat(endless, name="finish", on_disconnect="finish")
 
 
 @pytest.fixture
-async def memory() -> AsyncIterator[Database]:
-    opened = open_database(MEMORY_URL)
-    yield opened
-    await opened.close()
+async def memory_database() -> AsyncIterator[Database]:
+    database = open_database(MEMORY_URL)
+    yield database
+    await database.close()
 
 
 class Process:
@@ -49,7 +49,7 @@ class Process:
         self.orphans = UnreadRuns(database, seconds=seconds)
         self.records = RunReader(self.engine, self.recorder, database, now=utc_now, unread_runs=self.orphans)
 
-    async def left(self, workflow: Workflow, origin: Origin = MINE) -> Run:
+    async def left(self, workflow: Workflow, origin: Origin = STORED_ORIGIN) -> Run:
         run = self.engine.start(workflow, call(), origin=origin)
         await self.recorder.flush()
         self.orphans.add(run)
@@ -68,9 +68,9 @@ class Process:
         await self.recorder.flush()
 
 
-async def test_an_unread_run_is_cancelled_after_the_delay(memory: Database) -> None:
-    process = Process(memory, seconds=0.1)
-    run = await process.left(LEFT)
+async def test_an_unread_run_is_cancelled_after_the_delay(memory_database: Database) -> None:
+    process = Process(memory_database, seconds=0.1)
+    run = await process.left(DEFAULT_CHAT)
 
     assert process.orphans.count_readers(run) == 0
     assert await process.is_ended(run, within=5)
@@ -80,30 +80,30 @@ async def test_an_unread_run_is_cancelled_after_the_delay(memory: Database) -> N
 
 @pytest.mark.parametrize(
     ("workflow", "origin"),
-    [(FINISH, MINE), (LEFT, Origin(project="mine", background=True))],
+    [(FINISH_CHAT, STORED_ORIGIN), (DEFAULT_CHAT, Origin(project="mine", background=True))],
     ids=["finish", "background"],
 )
 async def test_background_runs_and_runs_that_finish_on_disconnect_need_no_reader(
-    memory: Database, workflow: Workflow, origin: Origin
+    memory_database: Database, workflow: Workflow, origin: Origin
 ) -> None:
-    process = Process(memory, seconds=0.02)
+    process = Process(memory_database, seconds=0.02)
     run = await process.left(workflow, origin)
 
     assert not await process.is_ended(run, within=0.3)
     await process.end()
 
 
-async def test_an_unread_run_that_cancels_on_disconnect_is_ended_soon(memory: Database) -> None:
-    process = Process(memory, seconds=300)
-    run = await process.left(CANCEL)
+async def test_an_unread_run_that_cancels_on_disconnect_is_ended_soon(memory_database: Database) -> None:
+    process = Process(memory_database, seconds=300)
+    run = await process.left(CANCEL_CHAT)
 
     assert await process.is_ended(run, within=5)
     await process.end()
 
 
-async def test_readers_are_counted_and_keep_a_run_active(memory: Database) -> None:
-    process = Process(memory, seconds=0.1)
-    run = await process.left(LEFT)
+async def test_readers_are_counted_and_keep_a_run_active(memory_database: Database) -> None:
+    process = Process(memory_database, seconds=0.1)
+    run = await process.left(DEFAULT_CHAT)
 
     with process.orphans.reader(run.id), process.orphans.reader(run.id):
         assert process.orphans.count_readers(run) == 2
@@ -112,9 +112,9 @@ async def test_readers_are_counted_and_keep_a_run_active(memory: Database) -> No
     await process.end()
 
 
-async def test_the_client_that_started_a_run_counts_as_a_reader_until_it_disconnects(memory: Database) -> None:
-    process = Process(memory, seconds=300)
-    run = process.engine.start(LEFT, call(), consumer=lambda _: None, origin=MINE)
+async def test_the_client_that_started_a_run_counts_as_a_reader_until_it_disconnects(memory_database: Database) -> None:
+    process = Process(memory_database, seconds=300)
+    run = process.engine.start(DEFAULT_CHAT, call(), consumer=lambda _: None, origin=STORED_ORIGIN)
     before = process.orphans.count_readers(run)
 
     process.orphans.add(run)
@@ -123,9 +123,9 @@ async def test_the_client_that_started_a_run_counts_as_a_reader_until_it_disconn
     await process.end()
 
 
-@pytest.mark.parametrize("workflow", [LEFT, CANCEL], ids=["left", "cancel"])
-async def test_a_reader_in_another_process_keeps_a_run_active(memory: Database, workflow: Workflow) -> None:
-    process, other_process = Process(memory, seconds=0.8), Process(memory, seconds=0.8)
+@pytest.mark.parametrize("workflow", [DEFAULT_CHAT, CANCEL_CHAT], ids=["left", "cancel"])
+async def test_a_reader_in_another_process_keeps_a_run_active(memory_database: Database, workflow: Workflow) -> None:
+    process, other_process = Process(memory_database, seconds=0.8), Process(memory_database, seconds=0.8)
     run = await process.left(workflow)
 
     async def read() -> None:
@@ -143,16 +143,16 @@ async def test_a_reader_in_another_process_keeps_a_run_active(memory: Database, 
 
 
 async def test_no_run_is_ended_while_the_database_is_unavailable(
-    memory: Database, monkeypatch: pytest.MonkeyPatch
+    memory_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = Process(memory, seconds=0.05)
+    process = Process(memory_database, seconds=0.05)
 
     def unavailable(*_: Any) -> None:
         raise Overloaded("gone")
 
     with monkeypatch.context() as patched:
         patched.setattr(runs, "get_read_at", unavailable)
-        run = await process.left(LEFT)
+        run = await process.left(DEFAULT_CHAT)
         assert not await process.is_ended(run, within=0.3)
     assert await process.is_ended(run, within=5)
     await process.end()

@@ -236,7 +236,7 @@ def test_the_kind_attribute_with_the_highest_precedence_is_used() -> None:
     assert field_of(attributes_for(kind_attributes), "kind") == "unknown"
 
 
-FINISHES = {
+FINISH_REASONS = {
     **dict.fromkeys(("tool_call", "tool_calls", "tool_use", "tool-calls", "function_call"), "tool-calls"),
     **dict.fromkeys(("stop", "end_turn", "stop_sequence"), "stop"),
     **dict.fromkeys(("length", "max_tokens"), "length"),
@@ -245,7 +245,7 @@ FINISHES = {
 }
 
 
-@pytest.mark.parametrize(("attribute_value", "finish"), FINISHES.items())
+@pytest.mark.parametrize(("attribute_value", "finish"), FINISH_REASONS.items())
 @pytest.mark.parametrize(
     "name",
     [
@@ -264,8 +264,8 @@ def test_each_finish_reason_is_mapped(name: str, attribute_value: str, finish: s
 # Structured fields and workflow names
 
 FUNCTION = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}
-DEFINED = [{"name": "f", "description": "d", "parameters": {"type": "object"}}]
-RAN = {"name": "f", "call_id": "c"}
+TOOL_DEFINITIONS = [{"name": "f", "description": "d", "parameters": {"type": "object"}}]
+TOOL = {"name": "f", "call_id": "c"}
 FORMS: list[tuple[dict[str, Any], str, Any]] = [
     (
         {"palaver.parameters": '{"temperature": 0.5, "model": "mine"}'},
@@ -283,7 +283,7 @@ FORMS: list[tuple[dict[str, Any], str, Any]] = [
     ({"ai.settings.frequencyPenalty": 1, "ai.settings.model": "m"}, "parameters", {"frequency_penalty": 1}),
     ({"ai.settings.context.topP": 1}, "parameters", {}),
     ({"ag.data.parameters": '@ag.type=json:{"seed": 1, "model": "m"}'}, "parameters", {"seed": 1}),
-    ({"gen_ai.tool.definitions": text([FUNCTION])}, "tools", DEFINED),
+    ({"gen_ai.tool.definitions": text([FUNCTION])}, "tools", TOOL_DEFINITIONS),
     (
         {
             "gen_ai.tool.definitions.0.name": "f",
@@ -291,11 +291,11 @@ FORMS: list[tuple[dict[str, Any], str, Any]] = [
             "gen_ai.tool.definitions.0.parameters": '{"type": "object"}',
         },
         "tools",
-        DEFINED,
+        TOOL_DEFINITIONS,
     ),
-    ({"llm.tools.0.tool.json_schema": text(FUNCTION)}, "tools", DEFINED),
-    ({"ai.prompt.tools": [text(DEFINED[0])]}, "tools", DEFINED),
-    ({"mlflow.chat.tools": text([FUNCTION])}, "tools", DEFINED),
+    ({"llm.tools.0.tool.json_schema": text(FUNCTION)}, "tools", TOOL_DEFINITIONS),
+    ({"ai.prompt.tools": [text(TOOL_DEFINITIONS[0])]}, "tools", TOOL_DEFINITIONS),
+    ({"mlflow.chat.tools": text([FUNCTION])}, "tools", TOOL_DEFINITIONS),
     (
         {
             "llm.request.functions.0.name": "f",
@@ -303,11 +303,11 @@ FORMS: list[tuple[dict[str, Any], str, Any]] = [
             "llm.request.functions.0.parameters": '{"type": "object"}',
         },
         "tools",
-        DEFINED,
+        TOOL_DEFINITIONS,
     ),
-    ({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.id": "c"}, "tool", RAN),
-    ({"openinference.span.kind": "TOOL", "tool.name": "f", "tool.id": "c"}, "tool", RAN),
-    ({"ai.operationId": "ai.toolCall", "ai.toolCall.name": "f", "ai.toolCall.id": "c"}, "tool", RAN),
+    ({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.id": "c"}, "tool", TOOL),
+    ({"openinference.span.kind": "TOOL", "tool.name": "f", "tool.id": "c"}, "tool", TOOL),
+    ({"ai.operationId": "ai.toolCall", "ai.toolCall.name": "f", "ai.toolCall.id": "c"}, "tool", TOOL),
     ({"traceloop.span.kind": "tool", "traceloop.entity.name": "f"}, "tool", {"name": "f"}),
     ({"gen_ai.tool.call.arguments": '{"a": 1}'}, "inputs", {"a": 1}),
     ({"gen_ai.tool.call.result": '{"b": 2}'}, "outputs", {"b": 2}),

@@ -35,7 +35,7 @@ def trace_request(body: bytes) -> TraceRequest:
     return TraceRequest(project="mine", body=body, media_type=PROTOBUF, received_at=NOW)
 
 
-def large(**attributes: Any) -> bytes:
+def large_request(**attributes: Any) -> bytes:
     base_attributes = {
         "gen_ai.request.model": "gpt-4o",
         "gen_ai.usage.input_tokens": 1_000,
@@ -48,7 +48,7 @@ def large(**attributes: Any) -> bytes:
     return request(span({"input.value": text, **base_attributes}), span(span_id=b"short"))
 
 
-def eventually(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline
@@ -60,30 +60,33 @@ def ready_decoder(**more: Any) -> Iterator[RequestDecoder]:
     """A decoder whose worker process is running."""
     decoder = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1, **more)
     try:
-        eventually(
-            lambda: decoder.decode(trace_request(large()), DEFAULT_LIMITS) is not None and decoder.offloaded_count > 0
+        wait_until(
+            lambda: (
+                decoder.decode(trace_request(large_request()), DEFAULT_LIMITS) is not None
+                and decoder.offloaded_count > 0
+            )
         )
         yield decoder
     finally:
         decoder.close()
 
 
-def alike(one: IngestResult, other: IngestResult) -> bool:
+def is_equal(one: IngestResult, other: IngestResult) -> bool:
     return msgspec.msgpack.encode(one) == msgspec.msgpack.encode(other)
 
 
-def pid(one: RequestDecoder) -> int:
-    assert one._process is not None
-    return one._process._process.pid
+def decoder_pid(decoder: RequestDecoder) -> int:
+    assert decoder._process is not None
+    return decoder._process._process.pid
 
 
 def test_the_worker_returns_the_same_result_as_local_decoding() -> None:
     with ready_decoder() as decoder:
-        local = ingest_request(trace_request(large()), ProjectRedactors(RULES).redact)
-        offloaded = decoder.decode(trace_request(large()), DEFAULT_LIMITS)
+        local = ingest_request(trace_request(large_request()), ProjectRedactors(RULES).redact)
+        offloaded = decoder.decode(trace_request(large_request()), DEFAULT_LIMITS)
 
     assert decoder.offloaded_count == 2
-    assert alike(local, offloaded)
+    assert is_equal(local, offloaded)
     assert offloaded.rejected
     assert (offloaded.rows[0].user, offloaded.rows[0].cost) == ("‹redacted›", 0.0025)
     assert "example" not in offloaded.rows[0].words
@@ -109,19 +112,19 @@ def test_small_requests_are_decoded_in_the_server_process() -> None:
 def test_no_worker_is_started_without_a_free_core() -> None:
     decoder = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1_000_000)
 
-    assert decoder.decode(trace_request(large()), DEFAULT_LIMITS).rows
+    assert decoder.decode(trace_request(large_request()), DEFAULT_LIMITS).rows
     assert decoder._process is None
 
 
 def test_a_request_is_decoded_locally_if_the_worker_dies(caplog: pytest.LogCaptureFixture) -> None:
     with ready_decoder() as decoder, caplog.at_level(logging.WARNING):
-        os.kill(pid(decoder), signal.SIGSTOP)  # It receives the request and never answers.
-        killer = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -KILL {pid(decoder)}"])
-        assert decoder.decode(trace_request(large()), DEFAULT_LIMITS).rows
+        os.kill(decoder_pid(decoder), signal.SIGSTOP)  # It receives the request and never answers.
+        killer = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -KILL {decoder_pid(decoder)}"])
+        assert decoder.decode(trace_request(large_request()), DEFAULT_LIMITS).rows
         assert killer.wait(TIMEOUT_S) == 0
 
         assert decoder.decode(
-            trace_request(large()), DEFAULT_LIMITS
+            trace_request(large_request()), DEFAULT_LIMITS
         ).rows  # No other worker is started at once: it might die as well.
         assert decoder._process is None
         assert decoder.offloaded_count == 1
@@ -132,7 +135,7 @@ def test_a_worker_that_cannot_start_is_logged(caplog: pytest.LogCaptureFixture, 
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     decoder = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1)
     with caplog.at_level(logging.WARNING):
-        assert decoder.decode(trace_request(large()), DEFAULT_LIMITS).rows
+        assert decoder.decode(trace_request(large_request()), DEFAULT_LIMITS).rows
 
     assert "could not be begun" in caplog.text
 
@@ -140,12 +143,15 @@ def test_a_worker_that_cannot_start_is_logged(caplog: pytest.LogCaptureFixture, 
 def test_an_idle_worker_exits_and_is_restarted_on_demand(caplog: pytest.LogCaptureFixture) -> None:
     with ready_decoder(idle_timeout_s=0.2) as decoder, caplog.at_level(logging.WARNING):
         assert decoder._process is not None
-        first_pid = pid(decoder)
-        eventually(lambda: decoder._process is not None and decoder._process.status() == 0)
-        eventually(
-            lambda: decoder.decode(trace_request(large()), DEFAULT_LIMITS) is not None and decoder.offloaded_count > 1
+        first_pid = decoder_pid(decoder)
+        wait_until(lambda: decoder._process is not None and decoder._process.status() == 0)
+        wait_until(
+            lambda: (
+                decoder.decode(trace_request(large_request()), DEFAULT_LIMITS) is not None
+                and decoder.offloaded_count > 1
+            )
         )
-        assert pid(decoder) != first_pid
+        assert decoder_pid(decoder) != first_pid
     assert caplog.text == ""
 
 
@@ -173,4 +179,4 @@ def test_the_worker_exits_when_the_server_is_killed() -> None:
         except (FileNotFoundError, ProcessLookupError):  # The latter while the process is exiting.
             return True
 
-    eventually(has_exited)
+    wait_until(has_exited)

@@ -16,11 +16,11 @@ from palaver.traces.ingest import build_row
 from palaver.traces.model import Raised, Span, Tool
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
-BARE = Span(trace_id="0" * 31 + "1", span_id="0" * 15 + "2", start=NOON)
+EMPTY_SPAN = Span(trace_id="0" * 31 + "1", span_id="0" * 15 + "2", start=NOON)
 
 
 def span(**more: Any) -> Span:
-    return msgspec.structs.replace(BARE, **more)
+    return msgspec.structs.replace(EMPTY_SPAN, **more)
 
 
 def renderer_and_text(preview: bytes) -> tuple[str, str]:
@@ -93,7 +93,7 @@ def test_a_row_has_the_columns_of_a_span_and_its_complete_body() -> None:
 
 
 def test_an_empty_span_becomes_a_row() -> None:
-    row = build_row(BARE)
+    row = build_row(EMPTY_SPAN)
 
     assert (row.name, row.status_message, row.model, row.input_tokens, row.labels) == (
         "unnamed",
@@ -264,8 +264,8 @@ _json = st.recursive(
 @given(
     st.builds(
         Span,
-        trace_id=st.just(BARE.trace_id),
-        span_id=st.just(BARE.span_id),
+        trace_id=st.just(EMPTY_SPAN.trace_id),
+        span_id=st.just(EMPTY_SPAN.span_id),
         start=st.just(NOON),
         name=_texts,
         duration_ms=st.floats(),

@@ -9,7 +9,7 @@ from palaver.core.messages import Usage
 from palaver.traces.model import Span
 from palaver.traces.prices import Price, add_cost, find_price, token_cost
 
-AT = datetime(2026, 11, 15, tzinfo=UTC)
+START = datetime(2026, 11, 15, tzinfo=UTC)
 PRICES = {
     "gpt-4o": Price(input=2.5, output=10, cached=1.25),
     "gpt-4o*": Price(input=5),
@@ -19,7 +19,7 @@ PRICES = {
 
 
 def span(**fields: Any) -> Span:
-    return Span(trace_id="a" * 32, span_id="b" * 16, start=AT, **fields)
+    return Span(trace_id="a" * 32, span_id="b" * 16, start=START, **fields)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ TRACE, SPAN, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "0
 STARTED = RunStarted(0, "run_1", "s-1", NOW, TRACE, SPAN)
 
 
-def after(milliseconds: float) -> datetime:
+def time_after(milliseconds: float) -> datetime:
     return NOW + timedelta(milliseconds=milliseconds)
 
 
@@ -56,12 +56,12 @@ def facts(*events: Event, is_chat: bool = True, origin: Origin | None = None, **
         call=Call(workflow="tutor", **given),
         origin=origin or Origin(),
         events=[STARTED, *events],
-        ended_at=after(1000),
+        ended_at=time_after(1000),
         **fact_fields,
     )
 
 
-def mapped(span: Span) -> Span:
+def map_span(span: Span) -> Span:
     """Return the span that importing its attributes gives."""
     raw = RawSpan(
         trace_id=span.trace_id,
@@ -84,7 +84,7 @@ def mapped(span: Span) -> Span:
 
 def test_a_chat_is_one_span_with_its_conversation() -> None:
     usage = Usage(31, 9, cached_input_tokens=8, reasoning_tokens=2, cost=0.0002)
-    events = [*text_events("Hello."), UsageAdded(9, usage), RunFinished(10, usage=usage, at=after(812.4))]
+    events = [*text_events("Hello."), UsageAdded(9, usage), RunFinished(10, usage=usage, at=time_after(812.4))]
 
     spans = build_run_spans(
         facts(
@@ -94,7 +94,7 @@ def test_a_chat_is_one_span_with_its_conversation() -> None:
             user="u-1",
             trace_parent=f"00-{TRACE}-{PARENT}-01",
             origin=Origin(project="shop", key="key_1", protocol="chat-completions", variant="v2"),
-            first_output_at=after(250),
+            first_output_at=time_after(250),
         )
     )
 
@@ -151,7 +151,7 @@ def test_a_chat_is_one_span_with_its_conversation() -> None:
 
 def test_a_workflow_that_is_not_a_chat_has_inputs_and_a_value() -> None:
     [span] = build_run_spans(
-        facts(RunFinished(1, value={"score": 3}, at=after(5)), is_chat=False, inputs={"text": "abc"})
+        facts(RunFinished(1, value={"score": 3}, at=time_after(5)), is_chat=False, inputs={"text": "abc"})
     )
 
     assert (span.inputs, span.outputs, span.messages_in, span.messages_out) == ({"text": "abc"}, {"score": 3}, (), ())
@@ -177,7 +177,7 @@ def test_messages_in_the_inputs_become_the_input_messages() -> None:
 
 
 def test_the_span_of_a_cancelled_run_has_its_partial_answer() -> None:
-    [span] = build_run_spans(facts(*text_events("Half an ans"), RunCancelled(13, at=after(40))))
+    [span] = build_run_spans(facts(*text_events("Half an ans"), RunCancelled(13, at=time_after(40))))
 
     assert (span.status, span.finish, span.messages_out) == (
         "cancelled",
@@ -189,13 +189,13 @@ def test_the_span_of_a_cancelled_run_has_its_partial_answer() -> None:
 
 def test_the_span_of_a_failed_run_has_its_error_and_its_partial_answer() -> None:
     [span] = build_run_spans(
-        facts(*text_events("Well"), RunFailed(6, code="model_gone", message="No such model.", at=after(7)))
+        facts(*text_events("Well"), RunFailed(6, code="model_gone", message="No such model.", at=time_after(7)))
     )
 
     assert (span.status, span.status_message, span.finish) == ("error", "No such model.", "error")
     assert span.exception == Raised("model_gone", "No such model.")
     assert span.events == (
-        SpanEvent("exception", after(7), {"exception.type": "model_gone", "exception.message": "No such model."}),
+        SpanEvent("exception", time_after(7), {"exception.type": "model_gone", "exception.message": "No such model."}),
     )
     assert span.attributes["error.type"] == "model_gone"
     assert span.messages_out == (Message.assistant("Well"),)
@@ -245,8 +245,8 @@ CALL_EVENTS: list[Event] = [
 
 
 def test_a_tool_call_with_a_result_is_a_child_span_of_the_run() -> None:
-    times = {1: after(10), 3: after(20), 4: after(50)}
-    events = [*CALL_EVENTS, ToolReturned(4, "fco_c1", "m2", "c1", {"degrees": 3}), RunFinished(5, at=after(60))]
+    times = {1: time_after(10), 3: time_after(20), 4: time_after(50)}
+    events = [*CALL_EVENTS, ToolReturned(4, "fco_c1", "m2", "c1", {"degrees": 3}), RunFinished(5, at=time_after(60))]
 
     root, tool = build_run_spans(facts(*events, times=times))
 
@@ -260,7 +260,7 @@ def test_a_tool_call_with_a_result_is_a_child_span_of_the_run() -> None:
         parent_id=SPAN,
         name="execute_tool weather",
         kind="tool",
-        start=after(20),
+        start=time_after(20),
         duration_ms=30.0,
         inputs={"city": "Oslo"},
         outputs={"degrees": 3},
@@ -283,12 +283,12 @@ def test_a_tool_call_with_a_result_is_a_child_span_of_the_run() -> None:
 
 
 def test_a_tool_span_starts_with_the_call_if_the_call_ends_with_its_result() -> None:
-    end = after(50)
+    end = time_after(50)
     events = [*CALL_EVENTS, ToolReturned(4, "fco_c1", "m2", "c1", "mild", is_error=True), RunFinished(5)]
 
-    _, tool = build_run_spans(facts(*events, times={1: after(10), 3: end, 4: end}))
+    _, tool = build_run_spans(facts(*events, times={1: time_after(10), 3: end, 4: end}))
 
-    assert (tool.start, tool.duration_ms, tool.status, tool.notes) == (after(10), 40.0, "error", ())
+    assert (tool.start, tool.duration_ms, tool.status, tool.notes) == (time_after(10), 40.0, "error", ())
     assert (tool.outputs, tool.attributes["gen_ai.tool.call.result"]) == ("mild", "mild")
     assert tool.attributes["error.type"] == "tool_error"
 
@@ -305,9 +305,9 @@ def test_a_result_for_a_call_of_an_earlier_run_is_a_span() -> None:
     call_message = Message.assistant(ToolCall("c0", "ask"))
     events = [ToolReturned(1, "fco_c0", "m1", "c0", "yes"), RunFinished(2)]
 
-    _, tool = build_run_spans(facts(*events, messages=(Message.user("?"), call_message), times={1: after(9)}))
+    _, tool = build_run_spans(facts(*events, messages=(Message.user("?"), call_message), times={1: time_after(9)}))
 
-    assert (tool.name, tool.inputs, tool.start, tool.duration_ms) == ("execute_tool ask", {}, after(9), 0.0)
+    assert (tool.name, tool.inputs, tool.start, tool.duration_ms) == ("execute_tool ask", {}, time_after(9), 0.0)
     assert tool.notes == ("untimed",)
 
 
@@ -457,16 +457,16 @@ _parts = st.one_of(
     st.builds(Text, _short_texts),
     st.builds(File, st.just("image/png"), st.just("https://example.org/a.png")),
 )
-_users = st.builds(lambda parts: Message("user", tuple(parts)), st.lists(_parts, min_size=1, max_size=2))
-_results = st.builds(
+_user_messages = st.builds(lambda parts: Message("user", tuple(parts)), st.lists(_parts, min_size=1, max_size=2))
+_tool_exchanges = st.builds(
     lambda output: (Message.assistant(ToolCall("c0", "f", "{}")), Message("tool", (ToolResult("c0", output),))),
     st.dictionaries(_texts, st.integers(), min_size=1, max_size=2),
 )
 
 
 @given(
-    messages=st.lists(_users, min_size=1, max_size=3),
-    earlier_results=st.none() | _results,
+    messages=st.lists(_user_messages, min_size=1, max_size=3),
+    earlier_results=st.none() | _tool_exchanges,
     inputs=st.dictionaries(st.text("abc", min_size=1), _json, max_size=3),
     parameters=st.dictionaries(st.text("abc", min_size=1), _json, max_size=3),
     answer=_short_texts,
@@ -487,14 +487,14 @@ def test_mapping_the_attributes_of_a_run_span_gives_the_same_span(
         TextDelta(2, "m1", answer),
         TextEnded(3, "m1", answer),
         *([UsageAdded(4, usage)] if usage else ()),
-        msgspec.structs.replace(end, at=after(9)),
+        msgspec.structs.replace(end, at=time_after(9)),
     ]
 
     [span] = build_run_spans(
         facts(*events, messages=(*messages, *(earlier_results or ())), inputs=inputs, parameters=parameters, user="u")
     )
 
-    assert mapped(span) == span
+    assert map_span(span) == span
 
 
 @given(output=_json, arguments=_texts)
@@ -503,4 +503,4 @@ def test_mapping_the_attributes_of_a_tool_span_gives_the_same_span(output: Any, 
 
     _, tool = build_run_spans(facts(*events, RunFinished(5)))
 
-    assert mapped(tool) == tool
+    assert map_span(tool) == tool

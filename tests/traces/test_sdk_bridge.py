@@ -14,7 +14,7 @@ from palaver.traces.sdk_bridge import RunSpanSink, SpanFactory
 trace = pytest.importorskip("opentelemetry.trace")
 sdk = pytest.importorskip("opentelemetry.sdk.trace")
 
-TRACE, RUN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+TRACE, RUN_SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
 @pytest.fixture
@@ -39,23 +39,23 @@ class FactoryList(list[SpanFactory]):
 def test_spans_that_end_within_a_run_reach_its_sink_and_later_ones_do_not(provider: Any) -> None:
     factories, tracer = FactoryList(), provider.get_tracer("lib")
 
-    token = sdk_bridge.attach_run(TRACE, RUN, factories.sink())
+    token = sdk_bridge.attach_run(TRACE, RUN_SPAN, factories.sink())
     assert token is not None
     tracer.start_span("below").end()
     sdk_bridge.detach_run(token)
     tracer.start_span("after").end()
 
-    assert [(span.name, span.trace_id, span.parent_id) for span in factories.spans()] == [("below", TRACE, RUN)]
+    assert [(span.name, span.trace_id, span.parent_id) for span in factories.spans()] == [("below", TRACE, RUN_SPAN)]
 
 
 def test_each_span_reaches_the_sink_once_after_several_runs(provider: Any) -> None:
     factories = FactoryList()
     for _ in range(3):
-        token = sdk_bridge.attach_run(TRACE, RUN, factories.sink())
+        token = sdk_bridge.attach_run(TRACE, RUN_SPAN, factories.sink())
         assert token is not None
         sdk_bridge.detach_run(token)
 
-    token = sdk_bridge.attach_run(TRACE, RUN, factories.sink())
+    token = sdk_bridge.attach_run(TRACE, RUN_SPAN, factories.sink())
     assert token is not None
     provider.get_tracer("lib").start_span("once").end()
     sdk_bridge.detach_run(token)
@@ -67,7 +67,7 @@ def test_the_oldest_open_span_is_dropped_above_the_limit(provider: Any, monkeypa
     monkeypatch.setattr(sdk_bridge, "_MAX_OPEN_SPANS", 1)
     factories, tracer = FactoryList(), provider.get_tracer("lib")
 
-    token = sdk_bridge.attach_run(TRACE, RUN, factories.sink())
+    token = sdk_bridge.attach_run(TRACE, RUN_SPAN, factories.sink())
     assert token is not None
     first, second = tracer.start_span("first"), tracer.start_span("second")
     first.end()
@@ -80,14 +80,14 @@ def test_the_oldest_open_span_is_dropped_above_the_limit(provider: Any, monkeypa
 def test_a_run_is_the_current_span_even_without_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "opentelemetry.sdk.trace")
 
-    token = sdk_bridge.attach_run(TRACE, RUN, FactoryList().sink())
+    token = sdk_bridge.attach_run(TRACE, RUN_SPAN, FactoryList().sink())
     span_context = trace.get_current_span().get_span_context()
     assert token is not None
     sdk_bridge.detach_run(token)
 
     assert (span_context.trace_id, span_context.span_id, span_context.trace_flags.sampled) == (
         int(TRACE, 16),
-        int(RUN, 16),
+        int(RUN_SPAN, 16),
         True,
     )
 

@@ -16,17 +16,17 @@ sdk = pytest.importorskip("opentelemetry.sdk.trace")
 api = pytest.importorskip("opentelemetry.trace")
 
 TRACE, SPAN, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "00f067aa0ba902b7"
-START = 1_700_000_000_000_000_000
-AT = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
-FULL = SpanOwner("shop", "s-1", "run_1", "full")
-METADATA = SpanOwner("shop", "s-1", "run_1", "metadata")
+START_NS = 1_700_000_000_000_000_000
+START_TIME = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+FULL_OWNER = SpanOwner("shop", "s-1", "run_1", "full")
+METADATA_OWNER = SpanOwner("shop", "s-1", "run_1", "metadata")
 
 
 def context(span: str = SPAN) -> Any:
     return api.SpanContext(int(TRACE, 16), int(span, 16), is_remote=False)
 
 
-def finished(**fields: Any) -> Any:
+def finished_span(**fields: Any) -> Any:
     """Return a finished span of 1.5 ms."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -37,16 +37,16 @@ def finished(**fields: Any) -> Any:
         "parent": context(PARENT),
         "resource": Resource({"service.name": "shop"}),
         "instrumentation_scope": InstrumentationScope("my.lib"),
-        "start_time": START,
-        "end_time": START + 1_500_000,
+        "start_time": START_NS,
+        "end_time": START_NS + 1_500_000,
     }
     return sdk.ReadableSpan(**{**defaults, **fields})
 
 
 def test_an_sdk_span_is_converted_to_a_raw_span() -> None:
-    span = finished(
+    span = finished_span(
         attributes={"a": 1, "b": ("x", "y"), "c": 1.5, "d": True, "e": "t\0xt", "f": {"g": b"\x01"}},
-        events=[sdk.Event("exception", {"exception.type": "E", "exception.message": "no"}, START + 1_000)],
+        events=[sdk.Event("exception", {"exception.type": "E", "exception.message": "no"}, START_NS + 1_000)],
         links=[api.Link(context(PARENT), {"why": "so"})],
         status=api.Status(api.StatusCode.ERROR, "It broke."),
     )
@@ -56,20 +56,24 @@ def test_an_sdk_span_is_converted_to_a_raw_span() -> None:
         span_id=SPAN,
         parent_id=PARENT,
         name="look",
-        start=AT,
+        start=START_TIME,
         duration_ms=1.5,
         failed=True,
         status_message="It broke.",
         attributes={"a": 1, "b": ["x", "y"], "c": 1.5, "d": True, "e": "t\ufffdxt", "f": {"g": "01"}},
         resource={"service.name": "shop"},
-        events=(SpanEvent("exception", AT.replace(microsecond=1), {"exception.type": "E", "exception.message": "no"}),),
+        events=(
+            SpanEvent(
+                "exception", START_TIME.replace(microsecond=1), {"exception.type": "E", "exception.message": "no"}
+            ),
+        ),
         links=(Link(TRACE, PARENT, {"why": "so"}),),
         scope="my.lib",
     )
 
 
 def test_missing_fields_of_an_sdk_span_get_defaults() -> None:
-    raw = to_raw_span(finished(name="", parent=None, end_time=None, instrumentation_scope=None))
+    raw = to_raw_span(finished_span(name="", parent=None, end_time=None, instrumentation_scope=None))
 
     assert raw is not None
     assert (raw.name, raw.parent_id, raw.duration_ms, raw.scope, raw.notes) == (
@@ -82,24 +86,24 @@ def test_missing_fields_of_an_sdk_span_get_defaults() -> None:
 
 
 def test_a_span_without_a_start_time_is_ignored() -> None:
-    assert build_sdk_spans(finished(start_time=None), FULL) == []
+    assert build_sdk_spans(finished_span(start_time=None), FULL_OWNER) == []
 
 
 def test_a_pending_span_is_ignored() -> None:
-    assert build_sdk_spans(finished(attributes={"logfire.span_type": "pending_span"}), FULL) == []
+    assert build_sdk_spans(finished_span(attributes={"logfire.span_type": "pending_span"}), FULL_OWNER) == []
 
 
 def test_an_end_before_the_start_is_noted() -> None:
-    raw = to_raw_span(finished(end_time=START - 1))
+    raw = to_raw_span(finished_span(end_time=START_NS - 1))
 
     assert raw is not None
     assert (raw.duration_ms, raw.notes) == (0.0, ("clock",))
 
 
 def test_an_sdk_span_has_the_limits_of_received_spans() -> None:
-    event, link = sdk.Event("e", {}, START), api.Link(context(PARENT))
+    event, link = sdk.Event("e", {}, START_NS), api.Link(context(PARENT))
     raw = to_raw_span(
-        finished(
+        finished_span(
             attributes={"long": "a" * (MAX_TEXT_BYTES + 5), "odd": object(), "nan": float("nan")},
             events=[event] * (MAX_EVENTS + 2),
             links=[link] * (MAX_LINKS + 3),
@@ -116,20 +120,20 @@ def test_an_sdk_span_has_the_limits_of_received_spans() -> None:
 def test_a_span_above_the_size_limit_is_dropped() -> None:
     pieces = ["a" * MAX_TEXT_BYTES] * (MAX_SPAN_BYTES // MAX_TEXT_BYTES)
 
-    assert build_sdk_spans(finished(attributes={"long": pieces, "more": {"x": "y"}}), FULL) == []
+    assert build_sdk_spans(finished_span(attributes={"long": pieces, "more": {"x": "y"}}), FULL_OWNER) == []
 
 
 def test_a_span_gets_the_project_session_and_run_id_of_its_run() -> None:
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.prompt": "Hi", "palaver.project": "other"}
 
-    [span] = build_sdk_spans(finished(attributes=attributes), FULL)
+    [span] = build_sdk_spans(finished_span(attributes=attributes), FULL_OWNER)
 
     assert (span.project, span.run_id, span.session, span.service) == ("shop", "run_1", "s-1", "shop")
     assert (span.kind, span.messages_in) == ("llm", (Message.user("Hi"),))
 
 
 def test_a_session_attribute_overrides_the_session_of_the_run() -> None:
-    [span] = build_sdk_spans(finished(attributes={"session.id": "mine"}), FULL)
+    [span] = build_sdk_spans(finished_span(attributes={"session.id": "mine"}), FULL_OWNER)
 
     assert span.session == "mine"
 
@@ -143,12 +147,14 @@ def test_a_metadata_span_has_only_numbers_and_names() -> None:
         "input.value": 42,
         "anything": ["said"],
     }
-    events = [sdk.Event("exception", {"exception.type": "E", "exception.message": "said"}, START)]
+    events = [sdk.Event("exception", {"exception.type": "E", "exception.message": "said"}, START_NS)]
     links = [api.Link(context(PARENT), {"x": "said"})]
 
     [span] = build_sdk_spans(
-        finished(attributes=attributes, events=events, links=links, status=api.Status(api.StatusCode.ERROR, "said")),
-        METADATA,
+        finished_span(
+            attributes=attributes, events=events, links=links, status=api.Status(api.StatusCode.ERROR, "said")
+        ),
+        METADATA_OWNER,
     )
 
     assert b"said" not in json.encode(span)
@@ -162,10 +168,10 @@ def test_secrets_of_the_call_are_masked_in_the_span() -> None:
         trace_id=TRACE,
         span_id=SPAN,
         name=f"get {secret}",
-        start=AT,
+        start=START_TIME,
         status_message=secret,
         attributes={"url.full": f"https://example.org/{secret}"},
-        events=(SpanEvent("e", AT, {"said": secret}),),
+        events=(SpanEvent("e", START_TIME, {"said": secret}),),
     )
 
     span = to_run_span(raw, SpanOwner("shop", "", "run_1", "full", (secret,)))

@@ -172,7 +172,7 @@ def test_an_ai_sdk_tool_span_is_mapped_as_documented() -> None:
     }
 
 
-RUN = {
+RUN_ATTRIBUTES = {
     "gen_ai.operation.name": "invoke_workflow",
     "gen_ai.workflow.name": "tutor",
     "gen_ai.conversation.id": "s-1",
@@ -190,12 +190,12 @@ RUN = {
 
 
 def test_a_palaver_run_span_is_mapped_and_its_run_id_is_used_only_if_trusted() -> None:
-    ours = to_span(raw_span(RUN), project="default", trusted=True)
-    foreign = to_span(raw_span(RUN), project="default")
+    ours = to_span(raw_span(RUN_ATTRIBUTES), project="default", trusted=True)
+    foreign = to_span(raw_span(RUN_ATTRIBUTES), project="default")
 
     assert (ours.run_id, foreign.run_id) == ("run_1", None)
     assert msgspec.structs.replace(ours, run_id=None) == foreign
-    assert mapped_fields(RUN) == {
+    assert mapped_fields(RUN_ATTRIBUTES) == {
         "kind": "workflow",
         "workflow": "tutor",
         "session": "s-1",
@@ -232,18 +232,18 @@ def test_status_comes_from_the_failed_flag_or_the_finish_of_a_palaver_run(
     assert to_span(raw_span(attributes, failed=failed), project="p").status == status
 
 
-def raised(**attributes: Any) -> SpanEvent:
+def exception_event(**attributes: Any) -> SpanEvent:
     return SpanEvent("exception", START, {f"exception.{name}": value for name, value in attributes.items()})
 
 
 @pytest.mark.parametrize(
     ("events", "exception"),
     [
-        ((raised(type="ValueError", message="no", stacktrace="…"),), Raised("ValueError", "no")),
-        ((raised(type="A", message="a"), raised(type="B", message="b")), Raised("B", "b")),
-        ((raised(type="A", message="a"), raised()), Raised("A", "a")),
-        ((raised(message="only"),), Raised("", "only")),
-        ((raised(type="T", message=7),), Raised("T", "")),
+        ((exception_event(type="ValueError", message="no", stacktrace="…"),), Raised("ValueError", "no")),
+        ((exception_event(type="A", message="a"), exception_event(type="B", message="b")), Raised("B", "b")),
+        ((exception_event(type="A", message="a"), exception_event()), Raised("A", "a")),
+        ((exception_event(message="only"),), Raised("", "only")),
+        ((exception_event(type="T", message=7),), Raised("T", "")),
         ((SpanEvent("other", START, {"exception.type": "A"}),), None),
         ((), None),
     ],
@@ -373,7 +373,7 @@ def test_the_tool_is_not_set_on_a_chat_span() -> None:
     assert to_span(raw_span({**attributes, "gen_ai.operation.name": "chat"}), project="p").tool is None
 
 
-LABELS = {
+LABEL_ATTRIBUTES = {
     "model": "gen_ai.request.model",
     "provider": "gen_ai.provider.name",
     "session": "session.id",
@@ -383,10 +383,10 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize("field", LABELS)
+@pytest.mark.parametrize("field", LABEL_ATTRIBUTES)
 def test_a_long_label_is_shortened_to_its_beginning_and_stays_distinct(field: str) -> None:
     def mapped_label(value: str) -> str:
-        return mapped_fields({LABELS[field]: value})[field]
+        return mapped_fields({LABEL_ATTRIBUTES[field]: value})[field]
 
     long = "x" * 9_999
     assert mapped_label(long + "a").startswith("x" * 40)
@@ -440,7 +440,7 @@ def test_only_conventions_with_matching_attributes_are_read(monkeypatch: pytest.
 
 # Hostile attributes
 
-HOSTILE: dict[str, Any] = {
+HOSTILE_ATTRIBUTES: dict[str, Any] = {
     "__proto__": "x",
     "constructor": {"prototype": {"polluted": True}},
     "__class__": "y",
@@ -460,11 +460,11 @@ HOSTILE: dict[str, Any] = {
 
 
 def test_hostile_attribute_names_are_inert_and_stay_unchanged() -> None:
-    before = json.encode(HOSTILE)
-    span = to_span(raw_span(HOSTILE), project="p")
+    before = json.encode(HOSTILE_ATTRIBUTES)
+    span = to_span(raw_span(HOSTILE_ATTRIBUTES), project="p")
 
-    assert span.attributes == HOSTILE
-    assert json.encode(HOSTILE) == before
+    assert span.attributes == HOSTILE_ATTRIBUTES
+    assert json.encode(HOSTILE_ATTRIBUTES) == before
     assert span.parameters == {"__proto__": {"polluted": True}, "constructor": "c"}
     assert (span.messages_in, span.messages_out, span.project) == ((), (), "p")
 
@@ -505,8 +505,8 @@ ANY_VALUE = st.recursive(
 )
 NAMES = st.text(max_size=9) | st.sampled_from(
     [
-        *HOSTILE,
-        *RUN,
+        *HOSTILE_ATTRIBUTES,
+        *RUN_ATTRIBUTES,
         "gen_ai.tool.definitions",
         "gen_ai.tool.name",
         "gen_ai.usage.input_tokens",
@@ -534,7 +534,7 @@ NAMES = st.text(max_size=9) | st.sampled_from(
         "service.name",
     ]
 )
-ANY = st.dictionaries(NAMES, ANY_VALUE, max_size=10)
+ANY_ATTRIBUTES = st.dictionaries(NAMES, ANY_VALUE, max_size=10)
 EVENTS = st.lists(
     st.builds(
         SpanEvent,
@@ -546,7 +546,7 @@ EVENTS = st.lists(
 ).map(tuple)
 
 
-@given(ANY, ANY, EVENTS, st.booleans())
+@given(ANY_ATTRIBUTES, ANY_ATTRIBUTES, EVENTS, st.booleans())
 def test_any_span_is_mapped_to_a_record_that_survives_encoding(
     attributes: dict[str, Any], resource: dict[str, Any], events: tuple[SpanEvent, ...], trusted: bool
 ) -> None:

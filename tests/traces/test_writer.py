@@ -34,12 +34,12 @@ def record(number: int, project: str = "mine") -> Span:
     )
 
 
-def unredacted(span: Span) -> Span:
+def skip_redaction(span: Span) -> Span:
     return span
 
 
 def rows(*numbers: int) -> list[SpanRow]:
-    return list(build_rows(map(record, numbers), unredacted))
+    return list(build_rows(map(record, numbers), skip_redaction))
 
 
 class RecordingDatabase:
@@ -78,7 +78,7 @@ async def open_writer(**options: Any) -> AsyncIterator[WriterSetup]:
     database = open_database(MEMORY_URL)
     recording: Any = RecordingDatabase(database)
     writer = SpanWriter(
-        recording, redact=options.pop("redact", unredacted), now=lambda: NOW, retry_delay_s=0, **options
+        recording, redact=options.pop("redact", skip_redaction), now=lambda: NOW, retry_delay_s=0, **options
     )
     try:
         yield WriterSetup(writer, recording)

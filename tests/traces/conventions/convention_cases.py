@@ -17,7 +17,7 @@ START = datetime(2026, 11, 15, 7, 20, tzinfo=UTC)
 COLLECTION_FIELDS = ("messages_in", "messages_out", "parameters", "tools", "notes")
 """Fields whose empty value counts as unset."""
 
-FOREIGN: dict[str, Any] = {
+UNRELATED_ATTRIBUTES: dict[str, Any] = {
     "http.request.method": "POST",
     "http.route": "/orders/{id}",
     "server.address": "shop.example",
@@ -27,7 +27,7 @@ FOREIGN: dict[str, Any] = {
 """Thirty attributes that belong to none of these conventions."""
 
 
-def raw(attributes: dict[str, Any]) -> RawSpan:
+def raw_span(attributes: dict[str, Any]) -> RawSpan:
     return RawSpan(
         trace_id="0af7651916cd43dd8448eb211c80319c", span_id="b7ad6b7169203331", start=START, attributes=attributes
     )
@@ -36,7 +36,7 @@ def raw(attributes: dict[str, Any]) -> RawSpan:
 def read_fields(convention: Convention, attributes: dict[str, Any]) -> dict[str, Any]:
     """The fields that the convention set, and no other; calls have the ids that the span mapper assigns."""
     original = dict(attributes)
-    span_fields = convention.read_fields(raw(attributes))
+    span_fields = convention.read_fields(raw_span(attributes))
     assert attributes == original
     fields = {name: getattr(span_fields, name) for name in SpanFields.__struct_fields__}
     fields["messages_in"], fields["messages_out"] = assign_call_ids(
@@ -105,7 +105,7 @@ def attributes_of(names: list[str]) -> st.SearchStrategy[dict[str, Any]]:
     return st.dictionaries(keys, VALUES, max_size=12)
 
 
-def is_sound(span_fields: SpanFields) -> bool:
+def is_valid(span_fields: SpanFields) -> bool:
     """Whether counts and labels have valid values, and everything can be encoded."""
     counts = [
         span_fields.input_tokens,

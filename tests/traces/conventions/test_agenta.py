@@ -7,7 +7,13 @@ from hypothesis import given
 
 from palaver.core.messages import Data, File, Message, ToolCall, ToolResult
 from palaver.traces.conventions import agenta
-from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
+from tests.traces.conventions.convention_cases import (
+    UNRELATED_ATTRIBUTES,
+    attributes_of,
+    is_valid,
+    raw_span,
+    read_fields,
+)
 
 
 def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -15,7 +21,7 @@ def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_attributes_of_other_conventions_set_no_fields() -> None:
-    assert fields_of(FOREIGN) == {}
+    assert fields_of(UNRELATED_ATTRIBUTES) == {}
     assert fields_of({}) == {}
     assert fields_of({"ag.refs.application.slug": "shop", "age": 7}) == {}
 
@@ -204,4 +210,4 @@ NAMES = [
 
 @given(attributes_of(NAMES))
 def test_any_attribute_values_give_valid_fields(attributes: dict[str, Any]) -> None:
-    assert is_sound(agenta.read_fields(raw(attributes)))
+    assert is_valid(agenta.read_fields(raw_span(attributes)))

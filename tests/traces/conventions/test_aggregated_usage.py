@@ -3,7 +3,7 @@
 from palaver.core.messages import Usage
 from palaver.traces.conventions import pydantic_ai
 from palaver.traces.span_mapper import to_span
-from tests.traces.conventions.convention_cases import FOREIGN, raw, read_fields
+from tests.traces.conventions.convention_cases import UNRELATED_ATTRIBUTES, raw_span, read_fields
 
 AGENT_RUN = {
     "gen_ai.aggregated_usage.input_tokens": 50,
@@ -20,14 +20,14 @@ def test_aggregated_usage_sets_the_token_counts() -> None:
         "cached_input_tokens": 4,
         "cache_creation_input_tokens": 3,
     }
-    assert read_fields(pydantic_ai, FOREIGN) == {}
+    assert read_fields(pydantic_ai, UNRELATED_ATTRIBUTES) == {}
     assert set(read_fields(pydantic_ai, {"gen_ai.aggregated_usage.input_tokens": -1})) == {"notes"}
 
 
 def test_reported_token_counts_take_precedence_over_aggregated_usage() -> None:
     total, reported = Usage(50, 16, 4, 3), {"llm.token_count.prompt": 7}
 
-    assert to_span(raw(AGENT_RUN), project="p").usage == total
-    assert to_span(raw({**AGENT_RUN, **reported}), project="p").usage == Usage(7, 16, 4, 3)
+    assert to_span(raw_span(AGENT_RUN), project="p").usage == total
+    assert to_span(raw_span({**AGENT_RUN, **reported}), project="p").usage == Usage(7, 16, 4, 3)
     all_reported = {**AGENT_RUN, **reported, "llm.token_count.completion": 8}
-    assert to_span(raw(all_reported), project="p").usage == Usage(7, 8)
+    assert to_span(raw_span(all_reported), project="p").usage == Usage(7, 8)

@@ -10,7 +10,13 @@ from palaver.core.messages import Data, File, Message, Reasoning, ToolCall, Tool
 from palaver.traces.conventions import ai_sdk
 from palaver.traces.model import Defined, Span, Tool
 from palaver.traces.span_mapper import to_span
-from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
+from tests.traces.conventions.convention_cases import (
+    UNRELATED_ATTRIBUTES,
+    attributes_of,
+    is_valid,
+    raw_span,
+    read_fields,
+)
 
 
 def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -30,10 +36,10 @@ def test_the_documented_example_span_is_mapped() -> None:
         "ai.toolCall.result": "4",
     }
 
-    assert to_span(raw(attributes), project="default") == Span(
-        trace_id=raw({}).trace_id,
-        span_id=raw({}).span_id,
-        start=raw({}).start,
+    assert to_span(raw_span(attributes), project="default") == Span(
+        trace_id=raw_span({}).trace_id,
+        span_id=raw_span({}).span_id,
+        start=raw_span({}).start,
         kind="tool",
         tool=Tool("calc", "t1"),
         inputs={"e": "2+2"},
@@ -44,7 +50,7 @@ def test_the_documented_example_span_is_mapped() -> None:
 
 
 def test_attributes_of_other_conventions_set_no_fields() -> None:
-    assert fields_of(FOREIGN) == {}
+    assert fields_of(UNRELATED_ATTRIBUTES) == {}
     assert fields_of({}) == {}
     assert fields_of({"ai.unknown": 1, "aim": 2, "gen_ai.system": "openai"}) == {}
 
@@ -380,4 +386,4 @@ NAMES = [
 
 @given(attributes_of(NAMES))
 def test_any_attribute_values_give_valid_fields(attributes: dict[str, Any]) -> None:
-    assert is_sound(ai_sdk.read_fields(raw(attributes)))
+    assert is_valid(ai_sdk.read_fields(raw_span(attributes)))

@@ -13,7 +13,7 @@ from palaver.core.messages import Message, ToolCall
 from palaver.traces.conventions import events
 from palaver.traces.conventions.attributes import SpanFields
 from palaver.traces.model import RawSpan, SpanEvent
-from tests.traces.conventions.convention_cases import VALUES, is_sound, raw
+from tests.traces.conventions.convention_cases import VALUES, is_valid, raw_span
 
 
 def text(value: Any) -> str:
@@ -22,7 +22,7 @@ def text(value: Any) -> str:
 
 def span_with_events(*pairs: tuple[str, dict[str, Any]]) -> RawSpan:
     span_events = tuple(SpanEvent(name, None, attributes) for name, attributes in pairs)
-    return msgspec.structs.replace(raw({}), events=span_events)
+    return msgspec.structs.replace(raw_span({}), events=span_events)
 
 
 def fields_of(*pairs: tuple[str, dict[str, Any]]) -> dict[str, Any]:
@@ -126,4 +126,4 @@ NAMES = [
     st.lists(st.tuples(st.sampled_from(NAMES), st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=5)), max_size=4)
 )
 def test_any_events_give_valid_fields(pairs: list[tuple[str, dict[str, Any]]]) -> None:
-    assert is_sound(events.read_fields(span_with_events(*pairs)))
+    assert is_valid(events.read_fields(span_with_events(*pairs)))

@@ -9,7 +9,13 @@ from palaver.core import json
 from palaver.core.messages import Message, Text, ToolCall
 from palaver.traces.conventions import gen_ai
 from palaver.traces.model import Defined, Tool
-from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
+from tests.traces.conventions.convention_cases import (
+    UNRELATED_ATTRIBUTES,
+    attributes_of,
+    is_valid,
+    raw_span,
+    read_fields,
+)
 
 IN = [{"role": "user", "parts": [{"type": "text", "content": "Weather in Oslo?"}]}]
 OUT = [
@@ -51,7 +57,7 @@ def test_a_chat_span_sets_all_its_fields() -> None:
             "gen_ai.tool.definitions": text([{"type": "function", "name": "weather", "parameters": {}}]),
             "gen_ai.input.messages": text(IN),
             "gen_ai.output.messages": OUT,
-            **FOREIGN,
+            **UNRELATED_ATTRIBUTES,
         },
     ) == {
         "kind": "llm",
@@ -111,7 +117,7 @@ def test_a_chat_span_sets_all_its_fields() -> None:
         ),
         ({"gen_ai.request.model": None, "gen_ai.request.seed": None}, {}),
         ({}, {}),
-        (FOREIGN, {}),
+        (UNRELATED_ATTRIBUTES, {}),
     ],
     ids=repr,
 )
@@ -211,5 +217,5 @@ NAMES = [
 
 @given(attributes_of(NAMES))
 def test_any_attribute_values_give_valid_fields(attributes: dict[str, Any]) -> None:
-    assert is_sound(gen_ai.read_fields(raw(attributes)))
+    assert is_valid(gen_ai.read_fields(raw_span(attributes)))
     gen_ai.prepend_instructions((), attributes)

@@ -21,7 +21,7 @@ def text_message(role: str, content: str) -> dict[str, Any]:
 
 CALL = {"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "now", "arguments": "{}"}]}
 RESULT = {"role": "user", "parts": [{"type": "tool_call_response", "id": "c", "name": "now", "result": "noon"}]}
-CALL_MESSAGE, NOON = Message.assistant(ToolCall("c", "now", "{}")), Message.tool("c", "noon")
+CALL_MESSAGE, RESULT_MESSAGE = Message.assistant(ToolCall("c", "now", "{}")), Message.tool("c", "noon")
 TURN = [
     text_message("system", "Be brief."),
     text_message("user", "Time?"),
@@ -30,24 +30,24 @@ TURN = [
     text_message("assistant", "Noon."),
 ]
 TURN_IN = (Message.system("Be brief."), Message.user("Time?"))
-TURN_OUT = (CALL_MESSAGE, NOON, Message.assistant("Noon."))
-NEXT = [text_message("user", "Sure?"), text_message("assistant", "Yes.")]
-BEFORE = (*TURN_IN, *TURN_OUT, Message.user("Sure?"))
+TURN_OUT = (CALL_MESSAGE, RESULT_MESSAGE, Message.assistant("Noon."))
+NEXT_TURN = [text_message("user", "Sure?"), text_message("assistant", "Yes.")]
+NEXT_TURN_IN = (*TURN_IN, *TURN_OUT, Message.user("Sure?"))
 
 
 @pytest.mark.parametrize(
     ("messages", "index", "messages_in", "messages_out"),
     [
         (TURN, None, TURN_IN, TURN_OUT),
-        ([*TURN, *NEXT], 5, BEFORE, (Message.assistant("Yes."),)),
+        ([*TURN, *NEXT_TURN], 5, NEXT_TURN_IN, (Message.assistant("Yes."),)),
         # One Pydantic AI request became two messages, system and user: the index is one too small.
-        ([*TURN, *NEXT], 4, BEFORE, (Message.assistant("Yes."),)),
-        ([*TURN, *NEXT], None, BEFORE, (Message.assistant("Yes."),)),
-        ([*TURN, *NEXT], "5", BEFORE, (Message.assistant("Yes."),)),
-        ([*TURN, *NEXT], -1, BEFORE, (Message.assistant("Yes."),)),
-        ([*TURN, *NEXT], 99, (*BEFORE, Message.assistant("Yes.")), ()),
+        ([*TURN, *NEXT_TURN], 4, NEXT_TURN_IN, (Message.assistant("Yes."),)),
+        ([*TURN, *NEXT_TURN], None, NEXT_TURN_IN, (Message.assistant("Yes."),)),
+        ([*TURN, *NEXT_TURN], "5", NEXT_TURN_IN, (Message.assistant("Yes."),)),
+        ([*TURN, *NEXT_TURN], -1, NEXT_TURN_IN, (Message.assistant("Yes."),)),
+        ([*TURN, *NEXT_TURN], 99, (*NEXT_TURN_IN, Message.assistant("Yes.")), ()),
         # The run continues from a call that the caller answered.
-        (TURN, 3, (*TURN_IN, CALL_MESSAGE, NOON), (Message.assistant("Noon."),)),
+        (TURN, 3, (*TURN_IN, CALL_MESSAGE, RESULT_MESSAGE), (Message.assistant("Noon."),)),
         (
             [text_message("system", "a"), text_message("assistant", "b")],
             None,
@@ -77,7 +77,7 @@ EVENTS = [
     },
     {"event.name": "gen_ai.tool.message", "role": "tool", "id": "c", "name": "now", "content": "noon"},
 ]
-NAMED_RESULT = Message("tool", NOON.parts, None, "now")
+NAMED_RESULT = Message("tool", RESULT_MESSAGE.parts, None, "now")
 
 
 def test_an_event_list_gives_input_messages_and_choices_as_output() -> None:

@@ -8,7 +8,13 @@ from hypothesis import given
 
 from palaver.traces.conventions import mlflow
 from palaver.traces.model import Defined, Tool
-from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
+from tests.traces.conventions.convention_cases import (
+    UNRELATED_ATTRIBUTES,
+    attributes_of,
+    is_valid,
+    raw_span,
+    read_fields,
+)
 
 
 def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -16,7 +22,7 @@ def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_attributes_of_other_conventions_set_no_fields() -> None:
-    assert fields_of(FOREIGN) == {}
+    assert fields_of(UNRELATED_ATTRIBUTES) == {}
     assert fields_of({}) == {}
     assert fields_of({"mlflow.traceRequestId": '"tr-1"', "mlflowers": 7}) == {}
 
@@ -113,7 +119,7 @@ def test_a_tool_has_the_name_of_its_function_or_else_of_its_span() -> None:
 
     assert fields_of(attributes) == {"kind": "tool", "tool": Tool("weather")}
     assert fields_of({"mlflow.spanType": '"TOOL"'}) == {"kind": "tool"}
-    tool_span = msgspec.structs.replace(raw({"mlflow.spanType": '"TOOL"'}), name="now")
+    tool_span = msgspec.structs.replace(raw_span({"mlflow.spanType": '"TOOL"'}), name="now")
     assert mlflow.read_fields(tool_span).tool == Tool("now")
     assert fields_of({"mlflow.spanType": '"AGENT"', "mlflow.spanFunctionName": '"answer"'}) == {"kind": "agent"}
 
@@ -127,4 +133,4 @@ NAMES = [
 
 @given(attributes_of(NAMES))
 def test_any_attribute_values_give_valid_fields(attributes: dict[str, Any]) -> None:
-    assert is_sound(mlflow.read_fields(raw(attributes)))
+    assert is_valid(mlflow.read_fields(raw_span(attributes)))

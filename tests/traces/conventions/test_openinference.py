@@ -9,7 +9,13 @@ from palaver.core.messages import Message, ToolCall, Usage
 from palaver.traces.conventions import openinference
 from palaver.traces.model import Defined, Span, Tool
 from palaver.traces.span_mapper import to_span
-from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
+from tests.traces.conventions.convention_cases import (
+    UNRELATED_ATTRIBUTES,
+    attributes_of,
+    is_valid,
+    raw_span,
+    read_fields,
+)
 
 
 def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -31,10 +37,10 @@ def test_the_documented_example_span_is_mapped() -> None:
         "llm.token_count.completion": 7,
     }
 
-    assert to_span(raw(attributes), project="default") == Span(
-        trace_id=raw({}).trace_id,
-        span_id=raw({}).span_id,
-        start=raw({}).start,
+    assert to_span(raw_span(attributes), project="default") == Span(
+        trace_id=raw_span({}).trace_id,
+        span_id=raw_span({}).span_id,
+        start=raw_span({}).start,
         kind="llm",
         model="gpt-4o",
         parameters={"temperature": 0},
@@ -48,7 +54,7 @@ def test_the_documented_example_span_is_mapped() -> None:
 
 
 def test_attributes_of_other_conventions_set_no_fields() -> None:
-    assert fields_of(FOREIGN) == {}
+    assert fields_of(UNRELATED_ATTRIBUTES) == {}
     assert fields_of({}) == {}
     assert fields_of({"llm.unknown": 1, "inputs": 2, "session.idle": 3}) == {}
 
@@ -169,7 +175,7 @@ def test_a_tool_span_has_its_tool_inputs_and_outputs() -> None:
     ) == {"kind": "tool", "tool": Tool("weather", "c1"), "inputs": {"city": "Oslo"}, "outputs": 4}
 
 
-LANGCHAINS = [
+LANGCHAIN_TOOL_MESSAGES = [
     '{"type": "tool", "data": {"content": "4 °C", "name": "weather", "tool_call_id": "c1", "status": "success"}}',
     '{"role": "tool", "content": "4 °C", "tool_call_id": "c1"}',
     (
@@ -179,7 +185,7 @@ LANGCHAINS = [
 ]
 
 
-@pytest.mark.parametrize("message", LANGCHAINS)
+@pytest.mark.parametrize("message", LANGCHAIN_TOOL_MESSAGES)
 def test_the_output_of_a_tool_is_unwrapped_from_its_message(message: str) -> None:
     attributes = {"openinference.span.kind": "TOOL", "tool.name": "weather", "output.value": message}
 
@@ -305,4 +311,4 @@ NAMES = [
 
 @given(attributes_of(NAMES))
 def test_any_attribute_values_give_valid_fields(attributes: dict[str, Any]) -> None:
-    assert is_sound(openinference.read_fields(raw(attributes)))
+    assert is_valid(openinference.read_fields(raw_span(attributes)))

@@ -8,7 +8,13 @@ from hypothesis import given
 from palaver.core.messages import Data, File, Message, ToolCall, ToolResult
 from palaver.traces.conventions import openllmetry
 from palaver.traces.model import Defined, Tool
-from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
+from tests.traces.conventions.convention_cases import (
+    UNRELATED_ATTRIBUTES,
+    attributes_of,
+    is_valid,
+    raw_span,
+    read_fields,
+)
 
 
 def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -24,7 +30,7 @@ def message_attributes(side: str, *messages: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_attributes_of_other_conventions_set_no_fields() -> None:
-    assert fields_of(FOREIGN) == {}
+    assert fields_of(UNRELATED_ATTRIBUTES) == {}
     assert fields_of({}) == {}
     assert (
         fields_of({"gen_ai.prompt": "Hi", "gen_ai.completion": "Ho", "llm.headers": "x", "traceloop.entity.path": "a"})
@@ -259,4 +265,4 @@ NAMES = [
 
 @given(attributes_of(NAMES))
 def test_any_attribute_values_give_valid_fields(attributes: dict[str, Any]) -> None:
-    assert is_sound(openllmetry.read_fields(raw(attributes)))
+    assert is_valid(openllmetry.read_fields(raw_span(attributes)))

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 
 from palaver.traces.conventions import palaver
-from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
+from tests.traces.conventions.convention_cases import (
+    UNRELATED_ATTRIBUTES,
+    attributes_of,
+    is_valid,
+    raw_span,
+    read_fields,
+)
 
 
 def test_values_user_cost_and_finish_of_a_run_are_read() -> None:
@@ -22,7 +28,7 @@ def test_values_user_cost_and_finish_of_a_run_are_read() -> None:
             "palaver.cost": 0.0002,
             "palaver.finish": "tool-calls",
             "palaver.user": "u-1",
-            **FOREIGN,
+            **UNRELATED_ATTRIBUTES,
         },
     ) == {
         "inputs": {"city": "Oslo"},
@@ -53,4 +59,4 @@ def test_each_attribute_sets_its_field(attributes: dict[str, Any], fields: dict[
 @given(attributes_of([f"palaver.{name}" for name in "inputs value parameters cost finish user run.id".split()]))
 def test_any_attribute_values_give_valid_fields(attributes: dict[str, Any]) -> None:
     attributes.pop("palaver.parameters", None)
-    assert is_sound(palaver.read_fields(raw(attributes)))
+    assert is_valid(palaver.read_fields(raw_span(attributes)))

@@ -34,7 +34,7 @@ def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
     )
 
 
-def mapped(span: ReadableSpan) -> Span:
+def map_span(span: ReadableSpan) -> Span:
     attributes: dict[str, Any] = {
         name: list(value) if isinstance(value, tuple) else value for name, value in (span.attributes or {}).items()
     }
@@ -58,7 +58,7 @@ async def test_two_runs_of_an_agent_with_a_tool_are_conversations(version: Liter
 
     first = await agent.run("Time?")
     await agent.run("Sure?", message_history=first.all_messages())
-    spans = [mapped(span) for span in sorted(exporter.get_finished_spans(), key=lambda span: span.start_time or 0)]
+    spans = [map_span(span) for span in sorted(exporter.get_finished_spans(), key=lambda span: span.start_time or 0)]
 
     assert now("UTC") == "noon"
     assert [span.kind for span in spans] == ["agent", "llm", "tool", "llm", "agent", "llm"]

@@ -11,7 +11,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 NOW = datetime(2026, 11, 15, 7, 20, tzinfo=UTC)
 START = 1_794_727_200_123_456_789
-"""0.123456789 seconds after that."""
+"""`NOW` plus 0.123456789 seconds, in nanoseconds since the epoch."""
 TRACE_ID, SPAN_ID = bytes.fromhex("0af7651916cd43dd8448eb211c80319c"), bytes.fromhex("b7ad6b7169203331")
 
 

@@ -23,14 +23,14 @@ def body(*spans: Any) -> bytes:
     return msgspec.json.encode({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
 
 
-def read(**fields: Any) -> RawSpan:
+def decode_span(**fields: Any) -> RawSpan:
     batch = decode_request(body(SPAN | fields), JSON, NOW)
     assert batch.rejected == []
     return batch.spans[0]
 
 
-def attribute(value: Any) -> Any:
-    return read(attributes=[{"key": "a", "value": value}]).attributes["a"]
+def decode_attribute(value: Any) -> Any:
+    return decode_span(attributes=[{"key": "a", "value": value}]).attributes["a"]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def attribute(value: Any) -> Any:
     ],
 )
 def test_each_notation_of_an_attribute_value_is_read(value: Any, expected: Any) -> None:
-    result = attribute(value)
+    result = decode_attribute(value)
 
     assert result == expected
     assert type(result) is type(expected)
@@ -66,13 +66,13 @@ def test_each_notation_of_an_attribute_value_is_read(value: Any, expected: Any) 
 def test_a_status_code_is_read_from_a_number_or_a_name() -> None:
     codes = (2, "2", "STATUS_CODE_ERROR", 1, "STATUS_CODE_OK", None)
 
-    result = [read(status={"code": code, "message": None}).failed for code in codes]
+    result = [decode_span(status={"code": code, "message": None}).failed for code in codes]
 
     assert result == [True, True, True, False, False, False]
 
 
 def test_unknown_fields_are_ignored() -> None:
-    assert read(kind="SPAN_KIND_FROM_TOMORROW", flags={"a": 1}, future=[1]) == read()
+    assert decode_span(kind="SPAN_KIND_FROM_TOMORROW", flags={"a": 1}, future=[1]) == decode_span()
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_body_with_too_many_lone_surrogates_is_rejected() -> None:
 
 @pytest.mark.parametrize("parent", ["b7ad", "not hex"])
 def test_an_invalid_parent_id_makes_a_root_span(parent: str) -> None:
-    raw = read(parentSpanId=parent, links=[{"traceId": "?", "spanId": "b7ad6b7169203331"}])
+    raw = decode_span(parentSpanId=parent, links=[{"traceId": "?", "spanId": "b7ad6b7169203331"}])
 
     assert (raw.parent_id, raw.notes, raw.links, raw.dropped) == (None, ("parent",), (), {"links": 1})
 
@@ -172,6 +172,6 @@ def test_a_span_with_too_many_values_is_rejected_alone() -> None:
 
 
 def test_notes_of_an_export_are_limited_and_a_negative_byte_count_is_ignored() -> None:
-    raw = read(palaver={"notes": ["a\x00" * 2_000, *map(str, range(200))], "bytes": -5})
+    raw = decode_span(palaver={"notes": ["a\x00" * 2_000, *map(str, range(200))], "bytes": -5})
 
     assert (raw.notes[0], len(raw.notes), raw.dropped) == ("a�" * 512, 100, {})

@@ -13,18 +13,18 @@ from palaver.traces.otlp import RejectedSpan, SpanBatch, decode_request
 from palaver.traces.otlp.limits import MAX_TEXT_BYTES, attribute_name
 from tests.growth import assert_linear
 from tests.traces.otlp.otlp_requests import NOW, PROTOBUF, SPAN_ID, TRACE_ID, field, pairs, request, span
-from tests.traces.otlp.test_request_decoding import Decoded, as_json, decoded
+from tests.traces.otlp.test_request_decoding import DecodeFunction, as_json, decoded
 
 __all__ = ["decoded"]
 MIB = 1024 * 1024
 
 
-def one(batch: SpanBatch) -> RawSpan:
+def single_span(batch: SpanBatch) -> RawSpan:
     assert batch.rejected == []
     return batch.spans[0]
 
 
-def test_hostile_attribute_names_are_decoded_as_plain_text(decoded: Decoded) -> None:
+def test_hostile_attribute_names_are_decoded_as_plain_text(decoded: DecodeFunction) -> None:
     names = [
         "__proto__",
         "constructor",
@@ -38,16 +38,16 @@ def test_hostile_attribute_names_are_decoded_as_plain_text(decoded: Decoded) -> 
         "${x}",
     ]
 
-    assert one(decoded(request(span(dict.fromkeys(names, "x"))))).attributes == dict.fromkeys(names, "x")
+    assert single_span(decoded(request(span(dict.fromkeys(names, "x"))))).attributes == dict.fromkeys(names, "x")
 
 
-def test_an_attribute_with_a_long_name_is_dropped(decoded: Decoded) -> None:
-    raw = one(decoded(request(span({"n" * 512: 1, "n" * 513: 2, "m": {"n" * 513: 3, "o": 4}}))))
+def test_an_attribute_with_a_long_name_is_dropped(decoded: DecodeFunction) -> None:
+    raw = single_span(decoded(request(span({"n" * 512: 1, "n" * 513: 2, "m": {"n" * 513: 3, "o": 4}}))))
 
     assert (raw.attributes, raw.dropped) == ({"n" * 512: 1, "m": {"o": 4}}, {"attributes": 2})
 
 
-def test_control_characters_become_replacement_characters(decoded: Decoded) -> None:
+def test_control_characters_become_replacement_characters(decoded: DecodeFunction) -> None:
     long_values = {
         "a\x00\nb": "c\x00\x1b[31m\td\r\ne\x85",
         "long": "x\x07" * 100,
@@ -55,7 +55,7 @@ def test_control_characters_become_replacement_characters(decoded: Decoded) -> N
         "deep": {"k\x7f": ["\x7f"]},
     }
 
-    raw = one(decoded(request(span(long_values, name="n\x1b\n", status=Status(message="m\x00")))))
+    raw = single_span(decoded(request(span(long_values, name="n\x1b\n", status=Status(message="m\x00")))))
 
     assert raw.attributes == {
         "a��b": "c��[31m\td\r\ne�",
@@ -66,15 +66,15 @@ def test_control_characters_become_replacement_characters(decoded: Decoded) -> N
     assert (raw.name, raw.status_message) == ("n��", "m�")
 
 
-def test_the_last_of_duplicate_attributes_is_used(decoded: Decoded) -> None:
+def test_the_last_of_duplicate_attributes_is_used(decoded: DecodeFunction) -> None:
     duplicates = [KeyValue(key="a", value=AnyValue(int_value=number)) for number in range(3)]
 
-    raw = one(decoded(request(span(attributes=duplicates))))
+    raw = single_span(decoded(request(span(attributes=duplicates))))
 
     assert (raw.attributes, raw.dropped) == ({"a": 2}, {})
 
 
-def test_attributes_events_and_links_above_their_limits_are_dropped(decoded: Decoded) -> None:
+def test_attributes_events_and_links_above_their_limits_are_dropped(decoded: DecodeFunction) -> None:
     wide = span(
         {f"a{number}": number for number in range(2_100)},
         events=[Span.Event(name="e", attributes=pairs({f"b{number}": 1 for number in range(130)}))] * 1_003,
@@ -83,17 +83,17 @@ def test_attributes_events_and_links_above_their_limits_are_dropped(decoded: Dec
     )
     wide.attributes.append(KeyValue(key="a0", value=AnyValue(string_value="again")))
 
-    raw = one(decoded(request(wide)))
+    raw = single_span(decoded(request(wide)))
 
     assert (len(raw.attributes), len(raw.events), len(raw.links)) == (2_000, 1_000, 128)
     assert raw.attributes["a0"] == "again"
     assert raw.dropped == {"attributes": 100 + 2 * 1_000, "events": 4, "links": 2}
 
 
-def test_a_long_text_is_truncated_at_a_character_boundary(decoded: Decoded) -> None:
+def test_a_long_text_is_truncated_at_a_character_boundary(decoded: DecodeFunction) -> None:
     text = "€" * (MAX_TEXT_BYTES // 3 + 1)
 
-    raw = one(
+    raw = single_span(
         decoded(request(span({"a": text, "b": [text], "whole": "x" * MAX_TEXT_BYTES}, status=Status(message=text))))
     )
 
@@ -104,8 +104,8 @@ def test_a_long_text_is_truncated_at_a_character_boundary(decoded: Decoded) -> N
     assert raw.dropped == {"bytes": 9}
 
 
-def test_names_of_spans_events_and_scopes_are_truncated(decoded: Decoded) -> None:
-    raw = one(decoded(request(span(name="é" * 600, events=[Span.Event(name="x" * 513)]), scope="s" * 600)))
+def test_names_of_spans_events_and_scopes_are_truncated(decoded: DecodeFunction) -> None:
+    raw = single_span(decoded(request(span(name="é" * 600, events=[Span.Event(name="x" * 513)]), scope="s" * 600)))
 
     assert (raw.name, raw.events[0].name, raw.scope) == ("é" * 512, "x" * 512, "s" * 512)
     assert set(raw.notes) == {"cut:name", "cut:event"}
@@ -113,12 +113,12 @@ def test_names_of_spans_events_and_scopes_are_truncated(decoded: Decoded) -> Non
 
 
 @pytest.mark.parametrize("text", ["x", "é", "€", "😀", "\x00"])
-def test_a_text_of_many_megabytes_is_truncated_at_a_character_boundary(decoded: Decoded, text: str) -> None:
+def test_a_text_of_many_megabytes_is_truncated_at_a_character_boundary(decoded: DecodeFunction, text: str) -> None:
     size = len(text.encode())
     long = text * (10 * MIB // size)
     wide = span({"small": 1, "long": long}, events=[Span.Event(name="e", attributes=pairs({"in": {"event": [long]}}))])
 
-    raw = one(decoded(request(wide)))
+    raw = single_span(decoded(request(wide)))
 
     character = "�" if text == "\x00" else text
     expected_text = character * (MAX_TEXT_BYTES // len(character.encode()))
@@ -129,7 +129,7 @@ def test_a_text_of_many_megabytes_is_truncated_at_a_character_boundary(decoded: 
     assert raw.dropped == {"bytes": 2 * lost}
 
 
-def test_a_span_that_is_too_large_even_after_truncation_is_rejected_alone(decoded: Decoded) -> None:
+def test_a_span_that_is_too_large_even_after_truncation_is_rejected_alone(decoded: DecodeFunction) -> None:
     large = span({f"a{number}": "x" * MIB for number in range(9)})
 
     batch = decoded(request(large, span()))
@@ -140,25 +140,25 @@ def test_a_span_that_is_too_large_even_after_truncation_is_rejected_alone(decode
     ]
 
 
-def test_values_nested_too_deeply_are_truncated(decoded: Decoded) -> None:
+def test_values_nested_too_deeply_are_truncated(decoded: DecodeFunction) -> None:
     def nested(depth: int, inner: Any) -> Any:
         for level in range(depth):
             inner = [inner] if level % 2 else {"k": inner}
         return inner
 
-    raw = one(decoded(request(span({"fits": nested(32, 1), "deep": nested(33, 1)}))))
+    raw = single_span(decoded(request(span({"fits": nested(32, 1), "deep": nested(33, 1)}))))
 
-    assert raw.attributes == {"fits": nested(32, 1), "deep": nested(33, 1) and _without_bottom(nested(33, 1))}
+    assert raw.attributes == {"fits": nested(32, 1), "deep": nested(33, 1) and _truncate_depth(nested(33, 1))}
     assert raw.notes == ("cut:deep",)
     assert set(raw.dropped) == {"bytes"}
 
 
-def _without_bottom(value: Any, depth: int = 0) -> Any:
+def _truncate_depth(value: Any, depth: int = 0) -> Any:
     if depth == 32:
         return None
     if isinstance(value, list):
-        return [_without_bottom(value[0], depth + 1)]
-    return {"k": _without_bottom(value["k"], depth + 1)}
+        return [_truncate_depth(value[0], depth + 1)]
+    return {"k": _truncate_depth(value["k"], depth + 1)}
 
 
 def test_a_value_that_protobuf_cannot_decode_rejects_only_its_span() -> None:
@@ -220,7 +220,7 @@ def test_long_names_resources_and_scopes_are_truncated() -> None:
     text = "x" * (3 * MIB)
     body = request(span(trace_state=text, name=text), resource={"service.name": text, text: 1}, scope=text)
 
-    raw = one(decode_request(body, PROTOBUF, NOW))
+    raw = single_span(decode_request(body, PROTOBUF, NOW))
 
     assert (raw.name, raw.scope, raw.resource) == ("x" * 512, "x" * 512, {"service.name": "x" * MIB})
 

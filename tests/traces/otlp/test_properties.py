@@ -25,9 +25,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     max_leaves=8,
 )
 ATTRIBUTES = st.dictionaries(PRINTABLE_TEXT, VALUES, max_size=5)
-MOMENTS = st.integers(0, 2**54).map(
-    lambda microseconds: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(0, 0, microseconds)
-)
+TIMES = st.integers(0, 2**54).map(lambda microseconds: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(0, 0, microseconds))
 COUNTS = st.dictionaries(st.sampled_from(["attributes", "events", "links", "bytes"]), st.integers(1, 10**6))
 TRACE_IDS, SPAN_IDS = (st.binary(min_size=size, max_size=size).filter(any).map(bytes.hex) for size in (16, 8))
 
@@ -37,7 +35,7 @@ BODY = request(
 )
 
 
-def attempted(body: bytes, media_type: str) -> SpanBatch:
+def decode_or_reject(body: bytes, media_type: str) -> SpanBatch:
     """Decode a body: only Palaver's errors may be raised, and the spans can be encoded."""
     batch = SpanBatch([], [])
     with contextlib.suppress(RequestError):
@@ -50,16 +48,16 @@ def attempted(body: bytes, media_type: str) -> SpanBatch:
 
 def test_a_truncated_request_is_decoded_or_rejected() -> None:
     for end in range(len(BODY)):
-        attempted(BODY[:end], PROTOBUF)
+        decode_or_reject(BODY[:end], PROTOBUF)
     text = as_json(BODY)
     for end in range(len(text)):
-        assert attempted(text[:end], JSON).spans == []
+        assert decode_or_reject(text[:end], JSON).spans == []
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_decoded_or_rejected(body: bytes) -> None:
-    attempted(body, PROTOBUF)
-    attempted(body, JSON)
+    decode_or_reject(body, PROTOBUF)
+    decode_or_reject(body, JSON)
 
 
 @given(st.lists(st.tuples(st.integers(0, len(BODY) - 1), st.integers(0, 255)), min_size=1, max_size=6))
@@ -69,15 +67,15 @@ def test_a_damaged_request_is_decoded_or_rejected(changes: list[tuple[int, int]]
     for offset, byte in changes:
         damaged[offset] = byte
 
-    attempted(bytes(damaged), PROTOBUF)
+    decode_or_reject(bytes(damaged), PROTOBUF)
 
 
 @given(st.recursive(VALUES, lambda inner: st.dictionaries(st.sampled_from(
     ["resourceSpans", "scopeSpans", "spans", "attributes", "value", "key", "name", "traceId", "events", "palaver"]
 ), inner | st.lists(inner, max_size=3)), max_leaves=20))  # fmt: skip
 def test_any_json_is_decoded_or_rejected(value: Any) -> None:
-    attempted(msgspec.json.encode(value), JSON)
-    attempted(msgspec.json.encode({"resourceSpans": [{"scopeSpans": [{"spans": [value]}]}]}), JSON)
+    decode_or_reject(msgspec.json.encode(value), JSON)
+    decode_or_reject(msgspec.json.encode({"resourceSpans": [{"scopeSpans": [{"spans": [value]}]}]}), JSON)
 
 
 @given(st.dictionaries(TEXTS, VALUES, max_size=5), TEXTS)
@@ -111,18 +109,18 @@ def as_span(raw: RawSpan) -> Span:
     )
 
 
-def _ends(raw: RawSpan) -> int:
+def _max_end_ns(raw: RawSpan) -> int:
     """Return an upper bound of its end, in nanoseconds."""
     return int((raw.start.timestamp() + raw.duration_ms / 1e3 + 1) * 1e9)
 
 
-RAWS = st.builds(
+RAW_SPANS = st.builds(
     RawSpan,
     trace_id=TRACE_IDS,
     span_id=SPAN_IDS,
     parent_id=st.none() | SPAN_IDS,
     name=PRINTABLE_TEXT.filter(bool),
-    start=MOMENTS,
+    start=TIMES,
     duration_ms=st.integers(0, 10**18).map(lambda nanoseconds: nanoseconds / 1e6),
     failed=st.booleans(),
     status_message=PRINTABLE_TEXT,
@@ -132,7 +130,7 @@ RAWS = st.builds(
         st.builds(
             SpanEvent,
             name=PRINTABLE_TEXT,
-            at=st.none() | MOMENTS.filter(lambda at: at.year > 1970),
+            at=st.none() | TIMES.filter(lambda at: at.year > 1970),
             attributes=ATTRIBUTES,
         ),
         max_size=2,
@@ -142,10 +140,10 @@ RAWS = st.builds(
     dropped=COUNTS,
     notes=st.lists(st.sampled_from(["cut:" + "n" * 512, "unmapped:gen_ai", "clock"]), unique=True).map(tuple),
     redactions=st.lists(st.builds(Redaction, PRINTABLE_TEXT, PRINTABLE_TEXT, st.integers(1, 9)), max_size=2).map(tuple),
-).filter(lambda raw: raw.parent_id != raw.span_id and _ends(raw) < 2**64)
+).filter(lambda raw: raw.parent_id != raw.span_id and _max_end_ns(raw) < 2**64)
 
 
-@given(st.lists(RAWS, max_size=4))
+@given(st.lists(RAW_SPANS, max_size=4))
 @settings(max_examples=200)
 def test_exported_json_lines_decode_to_equal_spans(raws: list[RawSpan]) -> None:
     records = [as_span(raw) for raw in raws]
@@ -156,7 +154,7 @@ def test_exported_json_lines_decode_to_equal_spans(raws: list[RawSpan]) -> None:
     assert [_without_clock(record) for record in imported] == [_without_clock(record) for record in records]
 
 
-@given(st.lists(RAWS, max_size=4))
+@given(st.lists(RAW_SPANS, max_size=4))
 @settings(max_examples=100)
 def test_exported_protobuf_decodes_to_equal_spans_except_for_unsupported_fields(raws: list[RawSpan]) -> None:
     records = [msgspec.structs.replace(as_span(raw), notes=(), redactions=()) for raw in raws]

@@ -16,7 +16,7 @@ from palaver.traces.otlp import RejectedSpan, SpanBatch, decode_request
 from palaver.traces.otlp.decompression import RequestLimits
 from tests.traces.otlp.otlp_requests import JSON, NOW, PROTOBUF, SPAN_ID, START, TRACE_ID, pairs, request, span
 
-Decoded = Callable[..., SpanBatch]
+DecodeFunction = Callable[..., SpanBatch]
 
 
 def as_json(body: bytes) -> bytes:
@@ -34,7 +34,7 @@ def as_json(body: bytes) -> bytes:
 
 
 @pytest.fixture(params=["protobuf", "json"])
-def decoded(request: pytest.FixtureRequest) -> Decoded:
+def decoded(request: pytest.FixtureRequest) -> DecodeFunction:
     def decoded(body: bytes, **options: Any) -> SpanBatch:
         if request.param == "json":
             return decode_request(as_json(body), JSON, NOW, **options)
@@ -43,7 +43,7 @@ def decoded(request: pytest.FixtureRequest) -> Decoded:
     return decoded
 
 
-def test_all_fields_of_a_span_are_decoded(decoded: Decoded) -> None:
+def test_all_fields_of_a_span_are_decoded(decoded: DecodeFunction) -> None:
     source = span(
         {
             "gen_ai.request.model": "gpt-4o",
@@ -100,7 +100,7 @@ def test_all_fields_of_a_span_are_decoded(decoded: Decoded) -> None:
     )
 
 
-def test_spans_keep_their_order_across_resources_and_scopes(decoded: Decoded) -> None:
+def test_spans_keep_their_order_across_resources_and_scopes(decoded: DecodeFunction) -> None:
     body = request(span(name="a"), span(name="b"), scope="") + request(span(name="c"), resource={}, scope="other")
 
     batch = decoded(body)
@@ -113,11 +113,11 @@ def test_spans_keep_their_order_across_resources_and_scopes(decoded: Decoded) ->
 
 
 @pytest.mark.parametrize("body", [b"", request()])
-def test_an_empty_request_is_accepted(decoded: Decoded, body: bytes) -> None:
+def test_an_empty_request_is_accepted(decoded: DecodeFunction, body: bytes) -> None:
     assert decoded(body) == SpanBatch(spans=[], rejected=[])
 
 
-def test_a_span_with_invalid_ids_is_rejected_alone(decoded: Decoded) -> None:
+def test_a_span_with_invalid_ids_is_rejected_alone(decoded: DecodeFunction) -> None:
     good = span()
     bad = [
         span(trace_id=b"1"),
@@ -139,7 +139,7 @@ def test_a_span_with_invalid_ids_is_rejected_alone(decoded: Decoded) -> None:
     ]
 
 
-def test_an_end_before_the_start_gives_a_zero_duration_and_a_note(decoded: Decoded) -> None:
+def test_an_end_before_the_start_gives_a_zero_duration_and_a_note(decoded: DecodeFunction) -> None:
     [raw] = decoded(request(span(end_time_unix_nano=START - 1))).spans
 
     assert (raw.duration_ms, raw.notes) == (0.0, ("clock",))
@@ -156,14 +156,16 @@ def test_an_end_before_the_start_gives_a_zero_duration_and_a_note(decoded: Decod
         (2**64 - 1, ("clock",)),
     ],
 )
-def test_an_implausible_start_time_is_accepted_and_noted(decoded: Decoded, start: int, notes: tuple[str, ...]) -> None:
+def test_an_implausible_start_time_is_accepted_and_noted(
+    decoded: DecodeFunction, start: int, notes: tuple[str, ...]
+) -> None:
     [raw] = decoded(request(span(start_time_unix_nano=start, end_time_unix_nano=start))).spans
 
     assert raw.start == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=start // 1_000)
     assert raw.notes == notes
 
 
-def test_a_span_without_a_name_is_called_unnamed(decoded: Decoded) -> None:
+def test_a_span_without_a_name_is_called_unnamed(decoded: DecodeFunction) -> None:
     [raw] = decoded(request(span(name=""))).spans
 
     assert (raw.name, raw.notes) == ("unnamed", ("unnamed",))
@@ -172,31 +174,33 @@ def test_a_span_without_a_name_is_called_unnamed(decoded: Decoded) -> None:
 @pytest.mark.parametrize(
     ("parent", "notes"), [(SPAN_ID, ("cycle",)), (b"1234", ("parent",)), (bytes(8), ()), (b"", ())]
 )
-def test_a_span_with_an_invalid_parent_is_a_root(decoded: Decoded, parent: bytes, notes: tuple[str, ...]) -> None:
+def test_a_span_with_an_invalid_parent_is_a_root(
+    decoded: DecodeFunction, parent: bytes, notes: tuple[str, ...]
+) -> None:
     [raw] = decoded(request(span(parent_span_id=parent))).spans
 
     assert (raw.parent_id, raw.notes) == (None, notes)
 
 
-def test_pending_spans_are_counted(decoded: Decoded) -> None:
+def test_pending_spans_are_counted(decoded: DecodeFunction) -> None:
     batch = decoded(request(span({"logfire.span_type": "pending_span"}), span({"logfire.span_type": "span"})))
 
     assert (len(batch.spans), batch.rejected, batch.pending) == (1, [], 1)
 
 
-def test_nan_and_infinity_become_text(decoded: Decoded) -> None:
+def test_nan_and_infinity_become_text(decoded: DecodeFunction) -> None:
     [raw] = decoded(request(span({"a": float("nan"), "b": float("inf"), "c": [float("-inf")]}))).spans
 
     assert raw.attributes == {"a": "NaN", "b": "Infinity", "c": ["-Infinity"]}
 
 
-def test_a_link_with_an_invalid_id_is_dropped(decoded: Decoded) -> None:
+def test_a_link_with_an_invalid_id_is_dropped(decoded: DecodeFunction) -> None:
     [raw] = decoded(request(span(links=[Span.Link(trace_id=b"1", span_id=SPAN_ID)], dropped_links_count=1))).spans
 
     assert (raw.links, raw.dropped) == ((), {"links": 2})
 
 
-def test_a_request_with_too_many_spans_is_rejected(decoded: Decoded) -> None:
+def test_a_request_with_too_many_spans_is_rejected(decoded: DecodeFunction) -> None:
     assert len(decoded(request(span(), span()), limits=RequestLimits(max_spans=2)).spans) == 2
     with pytest.raises(TooLarge, match="more than 1 spans"):
         decoded(request(span(), span()), limits=RequestLimits(max_spans=1))

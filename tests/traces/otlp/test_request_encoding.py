@@ -15,9 +15,9 @@ from tests.traces.otlp.otlp_requests import JSON, NOW, PROTOBUF, START, pairs, r
 RULES = parse_rules(
     [{"detector": ["email", "card"]}, {"path": "messages_in.*.arguments"}, {"path": "user", "action": "hash"}]
 )
-REDACT = Redactor(RULES, b"the key of a project")
+REDACTOR = Redactor(RULES, b"the key of a project")
 
-REMOVED = ("ann@example.com", "bob@example.com", "4111 1111", "hunter2", "Ann Lee", "sk-abcdefgh", "'u-1'")
+REDACTED_TEXTS = ("ann@example.com", "bob@example.com", "4111 1111", "hunter2", "Ann Lee", "sk-abcdefgh", "'u-1'")
 
 SPANS: dict[str, dict[str, Any]] = {
     "gen_ai": {
@@ -53,10 +53,10 @@ SPANS: dict[str, dict[str, Any]] = {
 }
 
 
-def stored(body: bytes, media_type: str) -> list[Span]:
+def import_spans(body: bytes, media_type: str) -> list[Span]:
     batch = decode_request(body, media_type, NOW)
     assert batch.rejected == []
-    return [REDACT.redact_span(to_span(raw, project="default")) for raw in batch.spans]
+    return [REDACTOR.redact_span(to_span(raw, project="default")) for raw in batch.spans]
 
 
 @pytest.mark.parametrize("name", SPANS)
@@ -68,13 +68,13 @@ def test_an_export_that_is_imported_again_gives_the_same_records(name: str, reso
     raised = Sent.Event(
         name="exception", time_unix_nano=START, attributes=pairs({"exception.message": "ann@example.com"})
     )
-    records = stored(
+    records = import_spans(
         request(span(SPANS[name]), span(SPANS[name], status=failed, events=[raised]), resource=resource), PROTOBUF
     )
 
-    imported = [record for line in encode_lines(records) for record in stored(line, JSON)]
+    imported = [record for line in encode_lines(records) for record in import_spans(line, JSON)]
 
     assert imported == records
     assert [
-        removed_text for removed_text in REMOVED if removed_text in str(records) or removed_text in str(imported)
+        removed_text for removed_text in REDACTED_TEXTS if removed_text in str(records) or removed_text in str(imported)
     ] == []

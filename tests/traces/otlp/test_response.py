@@ -7,7 +7,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from palaver.traces.otlp import MEDIA_TYPES, RejectedSpan, encode_error, encode_response, parse_media_type
 
-TWO = [RejectedSpan(3, "span id has 4 bytes"), RejectedSpan(7, "trace id is zero")]
+REJECTED_SPANS = [RejectedSpan(3, "span id has 4 bytes"), RejectedSpan(7, "trace id is zero")]
 
 
 def test_a_response_without_rejected_spans_is_empty() -> None:
@@ -17,13 +17,13 @@ def test_a_response_without_rejected_spans_is_empty() -> None:
 def test_rejected_spans_give_a_partial_success() -> None:
     reasons = "spans[3]: span id has 4 bytes; spans[7]: trace id is zero"
 
-    assert encode_response(TWO, "json") == (
+    assert encode_response(REJECTED_SPANS, "json") == (
         b'{"partialSuccess":{"rejectedSpans":"2",'
         b'"errorMessage":"spans[3]: span id has 4 bytes; spans[7]: trace id is zero"}}'
     )
-    assert ExportTraceServiceResponse.FromString(encode_response(TWO, "protobuf")) == ExportTraceServiceResponse(
-        partial_success=ExportTracePartialSuccess(rejected_spans=2, error_message=reasons)
-    )
+    assert ExportTraceServiceResponse.FromString(
+        encode_response(REJECTED_SPANS, "protobuf")
+    ) == ExportTraceServiceResponse(partial_success=ExportTracePartialSuccess(rejected_spans=2, error_message=reasons))
 
 
 def test_a_response_lists_at_most_five_reasons() -> None:

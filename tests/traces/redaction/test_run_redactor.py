@@ -36,19 +36,19 @@ def redactor(*tables: dict[str, Any]) -> RunRedactor:
     return RunRedactor(Redactor(parse_rules([{"scope": ["runs"], **table} for table in tables]), KEY, "runs"))
 
 
-EMAIL = {"detector": "email"}
+EMAIL_RULE = {"detector": "email"}
 
 
-def text(*pieces: str, item: str = "i1", first: int = 1, **ended: Any) -> list[Event]:
-    original: list[Event] = [TextStarted(first, item, "m1")]
-    original += [TextDelta(first + index, item, piece) for index, piece in enumerate(pieces, 1)]
-    return [*original, TextEnded(first + len(pieces) + 1, item, "".join(pieces), **ended)]
+def text_events(*pieces: str, item: str = "i1", first: int = 1, **ended: Any) -> list[Event]:
+    events: list[Event] = [TextStarted(first, item, "m1")]
+    events += [TextDelta(first + index, item, piece) for index, piece in enumerate(pieces, 1)]
+    return [*events, TextEnded(first + len(pieces) + 1, item, "".join(pieces), **ended)]
 
 
 def test_a_match_across_deltas_is_masked_and_every_event_remains() -> None:
-    original = [RunStarted(0, "run_1"), *text("to ada@exa", "mple.org", " and on"), RunFinished(6)]
+    original = [RunStarted(0, "run_1"), *text_events("to ada@exa", "mple.org", " and on"), RunFinished(6)]
 
-    assert redactor(EMAIL).redact_events(original) == [
+    assert redactor(EMAIL_RULE).redact_events(original) == [
         RunStarted(0, "run_1"),
         TextStarted(1, "i1", "m1"),
         TextDelta(2, "i1", f"to {MASK} and on"),
@@ -61,22 +61,22 @@ def test_a_match_across_deltas_is_masked_and_every_event_remains() -> None:
 
 def test_events_without_matches_are_unchanged() -> None:
     note = Annotation(kind="url", url="https://a.example", start=0, end=2)
-    original = [RunStarted(0), *text("He", "llo", annotations=(note,)), UsageAdded(5), RunCancelled(6)]
+    original = [RunStarted(0), *text_events("He", "llo", annotations=(note,)), UsageAdded(5), RunCancelled(6)]
 
-    assert redactor(EMAIL).redact_events(original) == original
+    assert redactor(EMAIL_RULE).redact_events(original) == original
 
 
 def test_each_item_is_redacted_separately() -> None:
     original = [
-        *text("ada@example.org", item="a"),
-        *text("Hi", item="b", first=10),
+        *text_events("ada@example.org", item="a"),
+        *text_events("Hi", item="b", first=10),
         TextStarted(20, "c"),
         TextDelta(21, "c", "x@y.org"),
     ]
 
-    new = redactor(EMAIL).redact_events(original)
+    new = redactor(EMAIL_RULE).redact_events(original)
 
-    assert new[:3] == text(MASK, item="a")
+    assert new[:3] == text_events(MASK, item="a")
     assert new[3:6] == original[3:6]
     assert new[6:] == [TextStarted(20, "c"), TextDelta(21, "c", MASK)]
 
@@ -97,7 +97,7 @@ def test_reasoning_arguments_results_parts_values_and_failures_are_redacted() ->
         RunFailed(10, "bad", f"no {mail}", 400, {"of": mail}),
     ]
 
-    assert redactor(EMAIL).redact_events(original) == [
+    assert redactor(EMAIL_RULE).redact_events(original) == [
         ReasoningStarted(0, "r"),
         ReasoningDelta(1, "r", MASK),
         ReasoningEnded(2, "r", MASK),
@@ -110,7 +110,7 @@ def test_reasoning_arguments_results_parts_values_and_failures_are_redacted() ->
         PartAdded(9, "p", "m3", Refusal(f"not to {MASK}")),
         RunFailed(10, "bad", f"no {MASK}", 400, {"of": MASK}),
     ]
-    finished = redactor(EMAIL).redact_events(
+    finished = redactor(EMAIL_RULE).redact_events(
         [RunFinished(0, value={"to": mail}), RunFinished(1), RunFinished(2, value=None)]
     )
     assert [event.value for event in finished if isinstance(event, RunFinished)] == [{"to": MASK}, UNSET, None]
@@ -123,7 +123,7 @@ def test_a_value_removed_from_the_inputs_is_removed_from_the_answer() -> None:
     )
 
     assert call == Call(workflow="w", inputs={"patient": {"name": MASK, "ward": "B"}}, user="u", session="s")
-    assert run_redactor.redact_events(text("Dear Ada ", "Lovelace!"))[1] == TextDelta(2, "i1", f"Dear {MASK}!")
+    assert run_redactor.redact_events(text_events("Dear Ada ", "Lovelace!"))[1] == TextDelta(2, "i1", f"Dear {MASK}!")
 
 
 @pytest.mark.parametrize("path", ["messages_in.*.text", "messages_in.0.parts.1.text", "messages_in"])
@@ -183,13 +183,13 @@ def test_a_new_run_is_redacted_in_its_call_and_origin() -> None:
     call = Call(workflow="w", messages=(Message.user("I am ada@example.org"),), parameters={"to": "ada@example.org"})
     run = NewRun(started=RunStarted(0, "run_1"), workflow="w", call=call, origin=origin, process="p")
 
-    new = redactor(EMAIL).redact_new_run(run)
+    new = redactor(EMAIL_RULE).redact_new_run(run)
 
     assert new.call.messages == new.origin.stored_messages == (Message.user(f"I am {MASK}"),)
     assert new.call.parameters == {"to": MASK}
     assert new.origin.reading == {"instructions": f"Mail {MASK}"}
     assert (
-        redactor(EMAIL)
+        redactor(EMAIL_RULE)
         .redact_new_run(NewRun(started=RunStarted(0), workflow="w", call=call, origin=Origin(), process=None))
         .origin
         == Origin()
@@ -200,7 +200,7 @@ def test_values_that_cannot_be_searched_are_masked() -> None:
     class Odd:
         """A type that JSON cannot encode."""
 
-    run_redactor = redactor(EMAIL)
+    run_redactor = redactor(EMAIL_RULE)
 
     assert run_redactor.redact_messages([Message.tool("c", Odd())]) == (Message(role="tool", parts=(Text(MASK),)),)
     assert run_redactor.redact_events([ToolReturned(0, "u", "m", "c", Odd())]) == [ToolReturned(0, "u", "m", "c", MASK)]
