@@ -39,9 +39,9 @@ def insert(index: int, *frames: Frame) -> list[Frame]:
     return [*VALID[:index], *frames, *VALID[index:]]
 
 
-def set_data(index: int, **fields: Any) -> list[Frame]:
+def set_data(position: int, **fields: Any) -> list[Frame]:
     """The valid stream with fields of one frame's data replaced."""
-    return replace(index, {**VALID[index], "data": {**VALID[index]["data"], **fields}})
+    return replace(position, {**VALID[position], "data": {**VALID[position]["data"], **fields}})
 
 
 VIOLATIONS: dict[str, tuple[list[Frame], list[tuple[str, int]]]] = {

@@ -72,7 +72,7 @@ from palaver.core.events import RunFailed, TextStarted
 from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, Usage
 from palaver.engine.run import Run
 from palaver.errors import NotAWorkflow, NotImplementedYet
-from palaver.frameworks import openai_agents
+from palaver.frameworks.openai_agents import adapter as openai_agents
 from palaver.testing import client, scripted
 from palaver.workflows.workflow import Options
 from tests.engine.run_factory import (

@@ -57,7 +57,7 @@ from palaver.core.events import PartAdded, RunFailed, TextStarted
 from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, Usage
 from palaver.engine.run import Run
 from palaver.errors import Failure, NotAWorkflow, NotImplementedYet
-from palaver.frameworks import pydantic_ai
+from palaver.frameworks.pydantic_ai import adapter as pydantic_ai
 from palaver.testing import client
 from palaver.workflows.workflow import Options
 from tests.engine.run_factory import (

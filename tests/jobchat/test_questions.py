@@ -13,7 +13,7 @@ from palaver.evaluation.network_context import OfflineContext
 from palaver.testing import client
 from palaver_jobchat import evaluators, payload
 from palaver_jobchat.evaluators import job_expected, job_rules
-from palaver_jobchat.evaluators import score_case as expecting
+from palaver_jobchat.evaluators import scores as job_scores
 from palaver_jobchat.service import build_workflow
 from palaver_jobchat.settings import Settings
 from palaver_jobchat.testing.script import read_script
@@ -89,7 +89,7 @@ def test_each_row_has_a_valid_payload_script_and_expectation() -> None:
         parsed = payload.parse_payload(
             {name: value for name, value in row.items() if name not in ("topic", "expected")}
         )
-        expected = expecting.parse_expected(row["expected"])
+        expected = job_scores.parse_expected(row["expected"])
 
         assert len(read_script(row["model_script"])) >= 1
         assert isinstance(expected.edit, bool)
