@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from benchmarks import peers, servers
-from benchmarks.context import BenchmarkContext
+from benchmarks.context import BenchmarkContext, MeasurementError
 from benchmarks.figures import Figure, at_least, at_most, half_range
 from benchmarks.parts.invocations import MLFLOW_PLAN, PALAVER_PLAN
 from benchmarks.rounds import CLIENTS, MAX_OTHER_LOAD, max_other_load, undisturbed_rounds
@@ -38,6 +38,8 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         how=f"/invocations, {CLIENTS} clients, into a SQLite file: {median(paced[1]):,.0f} of {median(paced[0]):,.0f} "
         f"events/s; {costs[1]:.1f} and {costs[0]:.1f} µs of processor time per event{warning}",
     )
+    if not all(paced[2]):  # It is sometimes busy with the traces of the round before.
+        raise MeasurementError("MLflow completed no stream in one of the rounds: measure again")
     yield Figure(
         name="recording, events / MLflow with its tracing",
         value=median(paced[1]) / median(paced[2]),
