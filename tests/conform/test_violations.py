@@ -228,8 +228,6 @@ RESPONSES: dict[str, Case] = {
     "F3 an error without message": (edit(streams.FAILED, (8, set_fields(message=None, error=None))), [("F3", 8)]),
 }  # fmt: skip
 
-MLFLOW = streams.ON_INVOCATIONS
-LAST = len(MLFLOW) - 1
 MLFLOW_TEXT = run(text("msg_1", "It ", "is"), protocol="invocations")  # 9 responses.completed, 10 completed
 INVOCATIONS: dict[str, Case] = {
     "I14 an own event that does not say so": (

@@ -4,10 +4,12 @@ import asyncio
 import logging
 import os
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished, RunStarted
 from palaver.core.messages import Message
 from palaver.core.runs import RunLimits
+from palaver.engine import engine as engine_module
 from palaver.engine.engine import Engine, RandomHex, new_run_id, utc_now
 from palaver.engine.recorder import MemoryRunStore, RecordableRun, RunStore
 from palaver.engine.run import Run
@@ -62,11 +65,27 @@ async def test_a_new_run_gets_generated_ids_and_a_start_time() -> None:
     assert run.started.at <= utc_now()
 
 
-def test_run_ids_are_unique_and_share_a_time_prefix() -> None:
+def set_clock_ms(monkeypatch: pytest.MonkeyPatch, milliseconds: list[int]) -> None:
+    """Let the engine's clock return these times, one for each call."""
+    times = iter(milliseconds)
+    monkeypatch.setattr(engine_module, "time", SimpleNamespace(time_ns=lambda: next(times) * 1_000_000))
+
+
+def test_run_ids_are_unique_and_share_a_time_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_clock_ms(monkeypatch, [1_469_918_176_385] * 3)
+
     ids = [new_run_id() for _ in range(3)]
 
     assert len(set(ids)) == 3
-    assert [run_id[:8] for run_id in ids] == [ids[0][:8]] * 3
+    assert [run_id[:14] for run_id in ids] == ["run_01aryz6s41"] * 3
+
+
+def test_run_ids_sort_by_creation_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_clock_ms(monkeypatch, [2**power for power in range(10, 45)])
+
+    ids = [new_run_id() for _ in range(35)]
+
+    assert ids == sorted(ids)
 
 
 async def test_an_invalid_call_starts_no_run() -> None:
@@ -404,21 +423,27 @@ def test_random_hex_has_the_requested_length_and_never_repeats() -> None:
     assert [len(random_hex.hex(digits)) for digits in (1, 48, 0, 7)] == [1, 48, 0, 7]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python 3.12 warns of forks where threads run")
-def test_random_hex_of_a_forked_process_differs_from_its_parent() -> None:
-    random_hex = RandomHex()
-    random_hex.hex(16)
-    read, write = os.pipe()
-    if (child := os.fork()) == 0:
-        os.write(write, random_hex.hex(16).encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    child_hex = os.read(read, 16).decode()
-    os.close(read)
-    os.close(write)
+FORK_SCRIPT = """
+import os
+from palaver.engine.engine import RandomHex
 
-    assert child_hex != random_hex.hex(16)
+random_hex = RandomHex()
+random_hex.hex(16)
+child = os.fork()
+os.write(1, random_hex.hex(16).encode() + b"\\n")
+if child:
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_random_hex_of_a_forked_process_differs_from_its_parent() -> None:
+    """In a process of its own: Python 3.12 warns of forks where threads run."""
+    output = subprocess.run([sys.executable, "-c", FORK_SCRIPT], check=True, capture_output=True, text=True).stdout
+
+    drawn = output.split()
+    assert [len(digits) for digits in drawn] == [16, 16]
+    assert drawn[0] != drawn[1]
 
 
 async def test_the_memory_store_holds_no_state() -> None:

@@ -1,9 +1,14 @@
 """Handing runs over between processes: queued runs on shutdown, and runs that just started elsewhere."""
 
 import asyncio
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
+from palaver.core.events import Event
 from palaver.core.ids import sortable_id
 from palaver.core.messages import Message
 from palaver.engine import run_reader as records_module
@@ -13,7 +18,8 @@ from palaver.errors import Overloaded, RunNotFound
 from palaver.storage import background_runs as kept
 from palaver.storage import run_log, runs
 from palaver.storage.database import Database
-from tests.engine.run_factory import NOW, call, event_lines
+from palaver.workflows.decorators import chat
+from tests.engine.run_factory import NOW, call, event_lines, wait_until
 from tests.engine.test_background_runs import BACKGROUND_ORIGIN, EngineProcess, short
 
 
@@ -77,12 +83,23 @@ async def test_a_claimed_run_that_has_ended_is_not_requeued(database: Database) 
     assert (row.status, row.process) == ("failed", "p1")
 
 
-async def test_a_run_just_started_by_another_process_is_awaited_on_postgresql(database: Database) -> None:
-    engine_process = EngineProcess(database, "p1", short)
-    records = RunReader(engine_process.engine, engine_process.recorder, database, now=utc_now)
+async def test_a_run_just_started_by_another_process_is_awaited_on_postgresql(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine_process, other = EngineProcess(database, "p1", short), EngineProcess(database, "p2", short)
+    records = RunReader(other.engine, other.recorder, database, now=utc_now)
+    get_run, was_missing = runs.get_run, threading.Event()
+
+    def watch_get_run(db: Connection, project: str, run: str) -> runs.RunRow | None:
+        row = get_run(db, project, run)
+        if row is None:
+            was_missing.set()
+        return row
+
+    monkeypatch.setattr(runs, "get_run", watch_get_run)
     run_id = new_run_id()
     lookup = asyncio.create_task(records.get_row("theirs", run_id))
-    await asyncio.sleep(0.05)
+    assert await asyncio.to_thread(was_missing.wait, 30)
     await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), BACKGROUND_ORIGIN, run_id)
 
     if database.kind == "postgresql":
@@ -122,16 +139,38 @@ async def test_the_log_of_an_ended_run_contains_its_end(database: Database) -> N
 
 
 async def test_a_reader_of_a_queued_run_receives_all_events_when_it_starts_locally(database: Database) -> None:
-    engine_process = EngineProcess(database, "p1", short)
-    started = await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), BACKGROUND_ORIGIN)
-    following = asyncio.create_task(_read_events(engine_process.records, started.run_id))
-    await asyncio.sleep(0.02)
+    resume = asyncio.Event()
+
+    @chat
+    async def paused(messages: Any) -> AsyncIterator[str]:
+        yield "Hel"
+        await resume.wait()
+        yield "lo."
+
+    engine_process = EngineProcess(database, "p1", paused)
+    records = engine_process.records
+    started = await engine_process.backlog.enqueue(paused, call(Message.user("Hi.")), BACKGROUND_ORIGIN)
+    following = asyncio.create_task(_read_events(records, started.run_id))
+    async with asyncio.timeout(30):  # The reader notes in the database that it waits.
+        while await database.read(runs.get_read_at, "theirs", started.run_id) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
     engine_process.backlog.start()
+    await wait_until(lambda: records.find_active("theirs", started.run_id) is not None)
+    await wait_until(lambda: records.unread_runs.count_readers(engine_process.engine.get(started.run_id)) == 1)
+    resume.set()
     events = await following
     await engine_process.close()
 
+    assert event_lines(events) == [
+        "RunStarted",
+        "TextStarted",
+        "TextDelta Hel",
+        "TextDelta lo.",
+        "TextEnded",
+        "RunFinished",
+    ]
     assert events == await database.read(runs.read_events, "theirs", started.run_id)
 
 
-async def _read_events(records: RunReader, run: str) -> list[object]:
+async def _read_events(records: RunReader, run: str) -> list[Event]:
     return [event async for batch in records.follow("theirs", run) for event in batch]

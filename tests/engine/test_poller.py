@@ -61,7 +61,6 @@ async def test_work_that_returns_no_delay_is_polled_when_woken() -> None:
 
 async def test_a_wake_up_during_a_poll_causes_another_poll() -> None:
     work = Work(None)
-    poller = new_poller(work)
     entered = asyncio.Event()
 
     async def look() -> float | None:

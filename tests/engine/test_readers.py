@@ -279,12 +279,11 @@ async def test_a_cancelled_follower_is_removed_from_the_waiters() -> None:
 
 
 async def test_followers_receive_emitted_events_at_once() -> None:
-    emitted, resume = asyncio.Event(), asyncio.Event()
+    resume = asyncio.Event()
 
     @workflow
     async def working(ctx: Context) -> None:
         ctx.log("Working.")
-        emitted.set()
         await resume.wait()
 
     run = new_engine().start(working, call())

@@ -4,7 +4,6 @@ import asyncio
 import weakref
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -150,27 +149,33 @@ async def test_a_run_without_output_has_no_first_output_time_and_a_value_is_outp
 
 
 async def test_the_write_delay_is_counted_from_the_start_of_the_previous_write(database: Database) -> None:
-    writes: list[float] = []
-    clock = asyncio.get_running_loop().time
+    delay = 0.05
+    steps: list[str] = []
+    write_started = asyncio.Event()
 
     class Slow(FailingDatabase):
         async def write(self, work: Any, *args: Any) -> Any:
-            writes.append(clock())
-            await asyncio.sleep(0.25)
-            return await super().write(work, *args)
+            steps.append("write")
+            write_started.set()
+            result = await super().write(work, *args)
+            await asyncio.sleep(delay)  # What the chat yields during the write is due before the write ends.
+            asyncio.get_running_loop().call_later(delay, steps.append, "delay after a write")
+            return result
 
-    engine, _, _ = new_engine(Slow(database, None), delay=0.3)  # type: ignore[arg-type]
+    engine, _, _ = new_engine(Slow(database, None), delay=delay)  # type: ignore[arg-type]
 
     @chat
     async def long_chat(messages: Any) -> AsyncIterator[str]:
-        while len(writes) < 6:
+        while steps.count("write") < 5:
             yield "on and "
-            await asyncio.sleep(0.01)
+            write_started.clear()
+            await write_started.wait()
 
-    await engine.start(long_chat, call(), origin=STORED_ORIGIN).wait_ended()
+    async with asyncio.timeout(30):
+        await engine.start(long_chat, call(), origin=STORED_ORIGIN).wait_ended()
 
-    intervals = sorted(later - earlier for earlier, later in pairwise(writes[:6]))
-    assert intervals[2] < 0.45  # Counted from the end of the write, it would be 0.55.
+    # Counted from the end of the write, each delay would pass before the next write.
+    assert steps[:7] == ["write", *["write", "delay after a write"] * 3]
 
 
 async def test_a_run_of_another_project_is_not_found(database: Database) -> None:

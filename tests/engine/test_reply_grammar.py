@@ -315,19 +315,22 @@ async def test_a_chat_can_yield_its_own_failure_or_cancellation(maker: Maker, en
 
 @pytest.mark.parametrize("maker", YIELD_MAKERS)
 @pytest.mark.parametrize(
-    ("values", "code"),
+    ("values", "messages"),
     [
-        (["Hel", RESULT], "bad_stream"),
-        ([CALL, RESULT, RESULT], "bad_stream"),
-        ([RunFinished(), assistant("More.")], "bad_stream"),
+        (["Hel", RESULT], [assistant("Hel")]),
+        ([CALL, RESULT, RESULT], [assistant(CALL), Message.tool("c1", "4")]),
+        ([RunFinished(), assistant("More.")], []),
     ],
 )
-async def test_an_invalid_stream_fails_the_run_as_bad_stream(maker: Maker, values: list[Any], code: str) -> None:
+async def test_an_invalid_stream_fails_the_run_as_bad_stream(
+    maker: Maker, values: list[Any], messages: list[Message]
+) -> None:
     run = await run_to_end(make_chat(maker, *values))
 
     end = last_event(run)
     assert isinstance(end, RunFailed)
-    assert end.code == code
+    assert end.code == "bad_stream"
+    assert reply_of(run) == reply(*messages, finish="error")
 
 
 # Nested: generators, iterables and coroutines of any of these

@@ -34,7 +34,6 @@ from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols import fixed_run
 from tests.protocols.fixed_run import HISTORY, MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, request, valid_events
 
-ENVELOPE = {"session_id": "s-1", "data": {"inputs": {"messages": HISTORY}}}
 IDS = (
     ("x-ag-version", "2025.07.14"),
     ("x-ag-session-id", "s-1"),

@@ -29,7 +29,6 @@ from tests.protocols.fixed_run import (
     FORM,
     HISTORY,
     IDS,
-    MESSAGE,
     SPAN,
     STARTED,
     TRACE,
@@ -557,7 +556,3 @@ def test_stopped_workflow_answers_with_the_values_yielded_so_far(yielded: list[A
 
 def test_usage_is_not_part_of_the_outputs() -> None:
     assert encode(UsageAdded(), "a", UsageAdded()) == {"role": "assistant", "content": "a"}
-
-
-def test_a_fixed_run_makes_fixed_ids() -> None:
-    assert fold(valid_events("a")).messages[0].id == f"{MESSAGE}_1"

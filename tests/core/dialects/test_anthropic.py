@@ -552,8 +552,6 @@ def test_too_deeply_nested_content_raises_not_json(block: dict[str, Any]) -> Non
 
     with pytest.raises(json.NotJson):
         anthropic.read([element])
-    with pytest.raises(json.NotJson):
-        anthropic.read([element])
 
 
 # The normal form: messages after the losses listed in LOSSES

@@ -16,7 +16,6 @@ A = {"role": "assistant", "content": "hello"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
 HI, HELLO = ("user", "hi"), ("assistant", "hello")
 F = ("call", "c1", "f", {"a": 1})
-RESULT = ("result", "c1", "12")
 
 
 def text(value: Any) -> str:

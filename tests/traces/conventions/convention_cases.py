@@ -1,5 +1,6 @@
 """Spans for tests of the conventions, the fields read from them, and properties of all valid fields."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -106,7 +107,7 @@ def attributes_of(names: list[str]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def is_valid(span_fields: SpanFields) -> bool:
-    """Whether counts and labels have valid values, and everything can be encoded."""
+    """Whether counts, labels and parameters have valid values, and everything can be encoded."""
     counts = [
         span_fields.input_tokens,
         span_fields.output_tokens,
@@ -133,6 +134,7 @@ def is_valid(span_fields: SpanFields) -> bool:
     return (
         all(count is UNSET or (type(count) is int and count >= 0) for count in counts)
         and all(label is UNSET or (type(label) is str and label.strip() != "") for label in labels)
+        and (span_fields.parameters is UNSET or isinstance(span_fields.parameters, Mapping))
         and "model" not in (span_fields.parameters or {})
         and all(value is UNSET or json.is_encodable(msgspec.to_builtins(value)) for value in contents)
     )
