@@ -30,6 +30,14 @@ PATHS: Mapping[Protocol, str] = {
     "ui-stream": "/scripted/api/chat",
     "services": "/services/scripted",
 }
+FAILURES: Mapping[Protocol, bytes] = {
+    "responses": b'"type":"response.failed"',
+    "invocations": b'"type":"response.failed"',
+    "chat-completions": b'data: {"error":',
+    "ui-stream": b'"type":"error"',
+    "services": b"event: error\n",
+}
+"""What the stream of a failed run contains."""
 Script = list[dict[str, Any]]
 
 
@@ -47,20 +55,32 @@ def request_body(protocol: Protocol, script: Script) -> dict[str, Any]:
             return {"content": text}
 
 
-async def check_conformance(http: httpx.AsyncClient, protocol: Protocol, script: Script, **fields: Any) -> None:
-    """Grade the script's stream and, unless the protocol has none, its non-streamed response body."""
+async def check_conformance(http: httpx.AsyncClient, protocol: Protocol, script: Script, **fields: Any) -> bool:
+    """Grade the script's stream and its non-streamed response body, and return whether the run failed.
+
+    The body is not graded if the protocol has none or the run failed.
+    """
     body = request_body(protocol, script) | fields
     path = PATHS[protocol] + ("/stream" if protocol == "services" else "")
     streamed = await http.post(path, json=body | {"stream": True})
     assert streamed.status_code == 200, streamed.text
     report = grade(streamed.content, protocol, headers=streamed.headers)
     assert report.faults == (), str(report)
+    has_failed = FAILURES[protocol] in streamed.content
     if protocol == "ui-stream":
-        return
+        return has_failed
     response = await http.post(PATHS[protocol], json=body)
-    if response.status_code == 200:
+    assert response.status_code == (500 if has_failed else 200), response.text
+    if not has_failed:
         body_report = grade_body(response.content, protocol, stream=streamed.content, body_from="another-run")
         assert body_report.faults == (), str(body_report)
+    return has_failed
+
+
+async def check_scripts(http: httpx.AsyncClient, protocol: Protocol, **fields: Any) -> None:
+    """Grade all scripts, and check that no other ones fail than those that should."""
+    failed = {name for name, script in SCRIPTS.items() if await check_conformance(http, protocol, script, **fields)}
+    assert failed == {"a failure after a word", "an exception in a call", "a failure at once"}
 
 
 def call(call_id: str, arguments: Any = None, name: str = "look") -> dict[str, Any]:
@@ -95,26 +115,23 @@ SCRIPTS: dict[str, Script] = {
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_streams_of_all_scripts_pass_every_rule(protocol: Protocol) -> None:
     async with client(scripted) as http:
-        for script in SCRIPTS.values():
-            await check_conformance(http, protocol, script)
+        await check_scripts(http, protocol)
 
 
 async def test_streams_with_requested_usage_pass_every_rule() -> None:
     async with client(scripted) as http:
-        for script in SCRIPTS.values():
-            await check_conformance(http, "chat-completions", script, stream_options={"include_usage": True})
+        await check_scripts(http, "chat-completions", stream_options={"include_usage": True})
 
 
 @pytest.mark.parametrize("tools", [["look"], [{"type": "function", "name": "look", "parameters": {}}]])
 async def test_streams_with_client_tool_calls_pass_every_rule(tools: list[Any]) -> None:
     function = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
     async with client(scripted) as http:
-        for script in SCRIPTS.values():
-            await check_conformance(http, "ui-stream", script, tools=tools)
-            if isinstance(tools[0], dict):
-                await check_conformance(http, "responses", script, tools=tools)
-                await check_conformance(http, "invocations", script, tools=tools)
-                await check_conformance(http, "chat-completions", script, tools=function)
+        await check_scripts(http, "ui-stream", tools=tools)
+        if isinstance(tools[0], dict):
+            await check_scripts(http, "responses", tools=tools)
+            await check_scripts(http, "invocations", tools=tools)
+            await check_scripts(http, "chat-completions", tools=function)
 
 
 @pytest.mark.parametrize("version", [5, 6, 7])
@@ -152,7 +169,8 @@ STEPS = st.one_of(
 def test_stream_of_any_generated_script_passes_every_rule(script: Script, protocol: Protocol) -> None:
     async def play() -> None:
         async with client(scripted) as http:
-            await check_conformance(http, protocol, script)
+            has_failed = await check_conformance(http, protocol, script)
+        assert has_failed or not any("fail" in step for step in script)
 
     asyncio.run(play())
 

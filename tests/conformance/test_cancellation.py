@@ -4,6 +4,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -42,14 +43,27 @@ def test_a_use_chat_run_continues_after_a_disconnect_until_it_is_stopped(
     )
 
     assert record["text"] == ["One."]
-    assert active_runs(http, until=0, seconds=0.3) == 1
+    run = run_after_disconnect(http, chat)
+    assert run["status"] == "running"
     assert http.post(f"/scripted/api/chat/{chat}/stop").status_code == 204
     assert active_runs(http, until=0) == 0
+    assert http.get(f"/api/runs/{run['id']}").json()["status"] == "cancelled"
 
 
-def active_runs(http: httpx.Client, *, until: int, seconds: float = 1) -> int:
-    """Return the number of running runs, polling until it equals `until` or the time is up."""
-    end = time.monotonic() + seconds
+def run_after_disconnect(http: httpx.Client, session: str) -> dict[str, Any]:
+    """Return the run of a session, once the server has noticed that its client disconnected."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        for run in http.get("/api/runs").json()["data"]:
+            if run["session"] == session and run["readers"] == 0:
+                return run
+        PAUSE.wait(0.01)
+    raise AssertionError(f"the server did not notice that the client of {session!r} disconnected")
+
+
+def active_runs(http: httpx.Client, *, until: int) -> int:
+    """Return the number of running runs, polling until it equals `until`, for at most a second."""
+    end = time.monotonic() + 1
     while True:
         match = re.search(r"^palaver_runs_alive (\d+)", http.get("/metrics").text, re.MULTILINE)
         assert match

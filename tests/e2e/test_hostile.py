@@ -67,6 +67,14 @@ def hostile_script() -> list[dict[str, Any]]:
     ]
 
 
+async def check_page(page: Page) -> None:
+    """Check that the page shown ran no script of a payload, and has no link that would."""
+    assert await page.evaluate("window.caught") is None, page.url
+    links = await page.evaluate("[...document.querySelectorAll('a')].map((a) => a.protocol)")
+    assert links, page.url
+    assert set(links) <= {"http:", "https:", "mailto:"}, page.url
+
+
 async def test_hostile_text_runs_no_script_and_sends_no_foreign_request(
     page: Page, watch: PageMonitor, site: ServerProcess
 ) -> None:
@@ -81,7 +89,8 @@ async def test_hostile_text_runs_no_script_and_sends_no_foreign_request(
             "columns": [{"id": "c1", "workflow": "scripted"}],
             "rows": [{"id": "r1", "name": PAYLOADS[2][:60]}],
         }
-        (await http.post("/api/boards", json=board)).raise_for_status()
+        response = await http.post("/api/boards", json=board)
+        board_path = f"/play/{response.json()['id']}"
 
     await page.goto(f"/play/{thread}")
     await send_message(page, ALL_PAYLOADS)
@@ -90,13 +99,13 @@ async def test_hostile_text_runs_no_script_and_sends_no_foreign_request(
     await take_screenshot(page, "hostile")
     # Open everything that is collapsed.
     await chat_cell.evaluate(OPEN_ALL)
+    await check_page(page)
     await page.reload()
     await expect(messages(chat_cell).first).to_contain_text("window.caught")
-    for path in ("/workflows", "/workflows/scripted", "/settings"):
+    await check_page(page)
+    for path in (board_path, "/workflows", "/workflows/scripted", "/settings"):
         await page.goto(path)
         await expect(page.locator("main")).to_be_visible()
+        await check_page(page)
 
-    assert await page.evaluate("window.caught") is None
     assert watch.foreign == []
-    links = await page.evaluate("[...document.querySelectorAll('a')].map((a) => a.protocol)")
-    assert set(links) <= {"http:", "https:", "mailto:"}

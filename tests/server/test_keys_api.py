@@ -164,7 +164,7 @@ async def test_a_revoked_key_is_rejected_by_the_next_request_and_stays_listed(ba
 async def test_a_key_of_another_project_gets_the_same_404_as_an_unknown_one(backend: KeyedServer) -> None:
     _, by_admin = await backend.create_key()
     other, by_other = await backend.create_key(project="team-a")
-    names = {"other": core_keys.format_key_id(other.id), "unknown": "key_00000000", "odd": "no key"}
+    names = {"other": core_keys.format_key_id(other.id), "unknown": "key_00000000", "odd": "no_key"}
 
     answers = {
         which: [
@@ -172,7 +172,6 @@ async def test_a_key_of_another_project_gets_the_same_404_as_an_unknown_one(back
             await backend.http.delete(f"/api/keys/{name}", headers=by_admin),
         ]
         for which, name in names.items()
-        if " " not in name
     }
 
     for which, responses in answers.items():

@@ -89,15 +89,16 @@ async def test_a_large_response_waits_for_the_reader_without_blocking_others() -
 
     first, second = reader.take(), reader.take()
     assert not writing.done()
-    rest = 0
-    while not writing.done() or (message := reader.take()) is not None:
-        await asyncio.sleep(0)
-        message = reader.take()
-        rest += len(message["data"]) if message is not None else 0
+    rest: list[Any] = []
+    async with asyncio.timeout(20):
+        while not writing.done():
+            await asyncio.sleep(0)
+            rest += reader.take_all()
+    rest += reader.take_all()
 
-    assert (first["id"], second) == (1, {"id": 2, "data": "y"})
-    assert len(first["data"]) == MAX_PENDING_BYTES
-    assert len(first["data"]) + rest <= 10 * MAX_PENDING_BYTES
+    chunk = {"id": 1, "data": "x" * MAX_PENDING_BYTES}
+    assert (first, second) == (chunk, {"id": 2, "data": "y"})
+    assert rest == [chunk] * 9
 
 
 async def test_each_response_buffers_at_most_max_pending_bytes() -> None:

@@ -7,7 +7,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
@@ -37,8 +38,12 @@ def listener() -> Iterator[socket.socket]:
 
 
 def worker_names(folder: Path) -> list[str]:
-    """Return number and process id of every worker that was ever started."""
-    return [path.name for path in folder.iterdir()]
+    """Return number and process id of every worker that was ever started, in the order of their starts."""
+    return [path.name for path in sorted(folder.glob("*-*"), key=lambda path: path.stat().st_mtime_ns)]
+
+
+def alive_workers(folder: Path) -> list[str]:
+    return [name for name in worker_names(folder) if _is_alive(int(name.partition("-")[2]))]
 
 
 def make_supervisor(
@@ -48,20 +53,23 @@ def make_supervisor(
     return WorkerSupervisor(command, listener, count, seconds=seconds)
 
 
-def stop_when_started(folder: Path, count: int, times: int = 1) -> threading.Thread:
-    """Send SIGTERM to this process once `count` workers have been started."""
+def stop_when(condition: Callable[[], bool]) -> threading.Thread:
+    """Send SIGTERM to this process once the condition holds."""
 
     def stop() -> None:
         deadline = time.monotonic() + 20
-        while len(worker_names(folder)) < count and time.monotonic() < deadline:
+        while not condition() and time.monotonic() < deadline:
             time.sleep(0.02)
-        for _ in range(times):
-            time.sleep(0.3)
-            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=stop)
     thread.start()
     return thread
+
+
+def stop_when_started(folder: Path, count: int) -> threading.Thread:
+    """Send SIGTERM to this process once `count` workers have been started."""
+    return stop_when(lambda: len(worker_names(folder)) >= count)
 
 
 def test_all_workers_start_when_the_first_serves_and_end_with_the_parent(
@@ -74,7 +82,7 @@ def test_all_workers_start_when_the_first_serves_and_end_with_the_parent(
     stop.join()
     assert code == 0
     assert sorted(name.partition("-")[0] for name in worker_names(tmp_path)) == ["1", "2", "3"]
-    assert not any(_is_alive(int(name.partition("-")[2])) for name in worker_names(tmp_path))
+    assert alive_workers(tmp_path) == []
 
 
 def test_the_parent_exits_with_the_code_of_a_first_worker_that_cannot_serve(
@@ -92,22 +100,31 @@ def test_a_worker_that_dies_is_replaced(
     code = make_supervisor(tmp_path, listener, REPORT_READY + "os._exit(7) if number == 2 else time.sleep(60)").run()
 
     stop.join()
+    names = worker_names(tmp_path)[:5]
+    messages = [record.getMessage() for record in caplog.records if record.name == "palaver.server"]
     assert code == 0
-    assert sum(name.startswith("1-") for name in worker_names(tmp_path)) == 1
-    assert "Worker 2 (process " in caplog.text
-    assert "ended with exit code 7; another takes its place." in caplog.text
+    assert [name.partition("-")[0] for name in names] == ["1", "2", "2", "2", "2"]
+    assert messages[:3] == [
+        f"Worker 2 (process {name.partition('-')[2]}) ended with exit code 7; another takes its place."
+        for name in names[1:4]
+    ]
+    starts = [(tmp_path / name).stat().st_mtime for name in names[1:]]
+    waits = [later - earlier for earlier, later in pairwise(starts)]
+    assert [wait >= delay for wait, delay in zip(waits, (0.1, 0.2, 0.4), strict=True)] == [True, True, True], waits
 
 
-def test_a_worker_that_ignores_sigterm_does_not_block_the_shutdown(
-    tmp_path: Path, listener: socket.socket, caplog: pytest.LogCaptureFixture
-) -> None:
-    stop = stop_when_started(tmp_path, 1, times=2)
-    ignores_sigterm = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + REPORT_READY + "time.sleep(60)"
+def test_a_worker_that_ignores_sigterm_does_not_block_the_shutdown(tmp_path: Path, listener: socket.socket) -> None:
+    ignoring = tmp_path / "ignoring"
+    stop = stop_when(ignoring.exists)
+    ignores_sigterm = f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\nopen({str(ignoring)!r}, 'w').close()\n"
 
-    code = make_supervisor(tmp_path, listener, ignores_sigterm, count=1, seconds=1).run()
+    code = make_supervisor(
+        tmp_path, listener, ignores_sigterm + REPORT_READY + "time.sleep(600)", count=1, seconds=1
+    ).run()
 
     stop.join()
-    assert code == 0
+    assert (code, len(worker_names(tmp_path)), ignoring.exists()) == (0, 1, True)
+    assert alive_workers(tmp_path) == []
 
 
 def test_inherited_sockets_are_parsed_and_report_ready_to_the_parent(listener: socket.socket) -> None:

@@ -1,7 +1,9 @@
 """The TTL cache: lifetime, single-flight refresh, invalidation and eviction."""
 
 import asyncio
+import gc
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import pytest
 
@@ -123,6 +125,8 @@ async def test_an_error_is_raised_and_not_cached() -> None:
 
 
 async def test_an_error_without_a_waiting_reader_is_ignored() -> None:
+    unhandled: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, problem: unhandled.append(problem))
     source = Source()
     source.away = True
     source.go.clear()
@@ -134,6 +138,9 @@ async def test_an_error_without_a_waiting_reader_is_ignored() -> None:
     source.go.set()
     for _ in range(3):
         await asyncio.sleep(0)
+    del waiting
+    gc.collect()  # A task whose exception was never retrieved reports it when it is deleted.
 
+    assert unhandled == []
     source.away = False
     assert await cache.get("a") == 1

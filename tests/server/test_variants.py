@@ -136,8 +136,8 @@ async def test_variants_are_listed_in_pages_without_archived_ones(http: httpx.As
     every = (await http.get("/api/workflows/tutor/variants?archived=true")).json()
     other = await http.get(f"/api/workflows/tutor/variants?archived=true&after={first['next']}")
 
+    assert (len(first["data"]), len(second["data"]), second["next"]) == (1, 1, None)
     assert {row["name"] for row in (*first["data"], *second["data"])} == {"two", "default"}
-    assert second["next"] is None
     assert {row["name"]: row["archived"] for row in every["data"]} == {"one": True, "two": False, "default": False}
     assert problem(other) == (
         400,

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,7 +22,6 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 PNG = b"\x89PNG\r\n\x1a\n" + b"sky" * 20
 SHA = hashlib.sha256(PNG).hexdigest()
 UPLOAD_HEADERS = {"content-type": "image/png", "x-palaver-filename": "sky.png"}
-Client = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
 
 @pytest.fixture

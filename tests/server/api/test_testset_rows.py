@@ -130,9 +130,7 @@ async def test_long_cells_are_truncated_in_pages_and_complete_in_a_single_row(ht
 
     assert row["cut"] == {"text": 9_002, "messages": 9_080}
     assert row["data"]["text"] == "y" * 4_096
-    assert row["data"]["messages"][0] == messages[0]
-    assert row["data"]["messages"][1]["content"] in "ü" * 1_000
-    assert len(row["data"]["messages"]) == 2
+    assert row["data"]["messages"] == [messages[0], {"role": "assistant", "content": "ü" * 518}]
     assert (row["data"]["n"], row["data"]["short"]) == (1, "z" * 4_000)
     assert full_row.json() == {"id": row["id"], "hash": row["hash"], "place": 0, "data": data, "meta": None}
     assert (

@@ -13,7 +13,6 @@ from palaver.storage import boards, files, runs
 from palaver.storage.boards import Board
 from palaver.storage.database import Database
 from palaver.storage.files import StoredFile
-from palaver.storage.threads import message_tree
 from palaver.storage.threads import repository as kept
 from tests.server.thread_app import (
     TALK,
@@ -510,4 +509,3 @@ async def test_openapi_lists_the_thread_and_feedback_routes(app: Litestar) -> No
         "/api/runs/{run}/feedback",
         "/api/feedback",
     }
-    assert message_tree.LINE_LENGTH == 80

@@ -284,8 +284,18 @@ async def test_another_projects_trace_is_the_same_404_as_an_unknown_one(path: st
         assert answers[0].content == answers[1].content
 
 
-@pytest.mark.parametrize("name", ["x", "%25", "..%2f", "0" * 32, "'; DROP TABLE spans; --", "a" * 500])
-async def test_an_invalid_trace_or_span_id_is_rejected(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "refusal"),
+    [
+        ("x", (404, "not_found")),
+        ("0" * 32, (404, "not_found")),
+        ("a" * 500, (404, "not_found")),
+        ("%25", (400, "invalid_value")),
+        ("..%2f", (400, "invalid_value")),
+        ("'; DROP TABLE spans; --", (400, "invalid_value")),
+    ],
+)
+async def test_an_invalid_trace_or_span_id_is_rejected(name: str, refusal: tuple[int, str]) -> None:
     async with traced_server(*agent_spans()) as server:
         answers = [
             await server.http.get(f"/api/traces/{name}"),
@@ -293,7 +303,7 @@ async def test_an_invalid_trace_or_span_id_is_rejected(name: str) -> None:
             await server.http.get(f"/api/spans/{name}/{ROOT}"),
         ]
 
-        assert {answer.status_code for answer in answers} <= {400, 404}
+        assert [(answer.status_code, answer.json()["error"]["code"]) for answer in answers] == [refusal] * 3
 
 
 async def test_traces_and_sessions_need_only_the_scope_read() -> None:
@@ -336,14 +346,12 @@ async def test_a_query_timeout_names_the_attribute_without_an_index() -> None:
         slow = await server.http.post(
             "/api/spans/query", json={"filter": {"attribute": "http.route", "op": "contains", "value": "x"}}
         )
-        quick = await server.http.get("/api/traces/stats")
 
     assert (slow.status_code, slow.headers["retry-after"]) == (503, "1")
     assert slow.json()["error"] == {
         "code": "query_timeout",
         "message": "The question took longer than 0 seconds: ask for a shorter time. No index helps with http.route.",
     }
-    assert quick.status_code in (200, 503)
 
 
 async def _send_many_spans(backend: KeyedServer) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, cast
 
 import httpx
@@ -10,10 +10,12 @@ import msgspec
 import pytest
 from sqlalchemy import Connection
 
+from palaver.core.api_keys import format_key_id
+from palaver.server import auth
 from palaver.server.api import sessions, streaming, trace_export
 from palaver.server.api.traces import MAX_SHORTENED_TEXT_CHARS
 from palaver.server.auth import ANONYMOUS
-from palaver.server.request import Exchange
+from palaver.server.request import ClientDisconnected, Exchange
 from tests.server.keyed_server import keyed_server
 from tests.server.traced_server import chat_span, send_spans, span, span_id, trace_id, traced_server
 
@@ -256,25 +258,51 @@ async def test_an_invalid_export_request_is_rejected(query: str) -> None:
         assert (await server.http.get(f"/api/traces/export?{query}")).status_code == 400
 
 
+class ExportMonitor:
+    """Records how the next export ends: "complete", "disconnected", or "aborted" by the server."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        monkeypatch.setattr(trace_export, "send_chunks", self._send_chunks)
+
+    async def wait_ended(self) -> str:
+        return await asyncio.wait_for(self._ended, 20)
+
+    async def _send_chunks(self, exchange: Exchange, *arguments: Any) -> None:
+        final_chunks: list[Any] = []
+        original_send = exchange.send
+
+        async def send(message: Any) -> None:
+            if not message.get("more_body", True):
+                final_chunks.append(message)
+            await original_send(message)
+
+        exchange.send = send
+        try:
+            await streaming.send_chunks(exchange, *arguments)
+        except ClientDisconnected:  # There is no socket that could be aborted.
+            self._ended.set_result("aborted")
+            raise
+        self._ended.set_result("complete" if final_chunks else "disconnected")
+
+
 async def test_an_export_ends_when_its_api_key_is_revoked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_export, "TRACE_BATCH_SIZE", 1)
+    monkeypatch.setattr(auth, "_WATCH_INTERVAL_S", 0.01)
     async with keyed_server(rate_per_minute=0) as server:
-        _, header = await server.create_key()
+        _, by_admin = await server.create_key()
+        key, header = await server.create_key()
         await send_spans(server.http, *session_spans(), header=header)
-        good = await server.http.get("/api/traces/export", headers=header)
+        complete = await server.http.get("/api/traces/export", headers=header)
+        export = ExportMonitor(monkeypatch)
 
-        @contextmanager
-        def revoked(_: Any, end: Callable[[], object]) -> Iterator[None]:
-            asyncio.get_running_loop().call_soon(end)
-            yield
+        # The client reads nothing, so that the export waits with its second trace.
+        async with server.http.stream("GET", "/api/traces/export", headers=header) as started:
+            revoked = await server.http.delete(f"/api/keys/{format_key_id(key.id)}", headers=by_admin)
+            end = await export.wait_ended()
 
-        monkeypatch.setattr(server.server.authenticator, "watch", revoked)
-        is_complete = False
-        with suppress(TimeoutError, RuntimeError):  # Without a socket the client waits forever for the rest.
-            async with asyncio.timeout(2):
-                is_complete = (await server.http.get("/api/traces/export", headers=header)).is_success
-
-        assert (len(good.text.splitlines()), is_complete) == (3, False)
+        assert (len(complete.text.splitlines()), started.status_code) == (3, 200)
+        assert (revoked.status_code, end) == (204, "aborted")
 
 
 def stalled_exchange() -> Exchange:
@@ -332,13 +360,15 @@ async def test_an_export_stops_reading_after_the_client_disconnects(monkeypatch:
         return original(db, project, trace, *more)
 
     monkeypatch.setattr(trace_export, "export_page", counted)
+    export = ExportMonitor(monkeypatch)
     async with traced_server(*(span(str(n), n, trace=f"t{n}") for n in range(30))) as server:
         async with server.http.stream("GET", "/api/traces/export") as answer:
             async for _ in answer.aiter_lines():
                 break
-        await asyncio.sleep(0.1)
+        end = await export.wait_ended()
 
-    assert len(traces_read) < 30
+    assert end == "disconnected"
+    assert len(traces_read) <= 5  # The trace that the client read, and those read ahead.
 
 
 async def test_postgresql_and_sqlite_answer_the_same(postgres_url: str) -> None:

@@ -100,7 +100,7 @@ describe('an aborted request', () => {
     expect(connection.sent).toEqual([]);
   });
 
-  test('fails before its response, and the server is notified', async () => {
+  test('fails before its response, the server is notified, and late frames are ignored', async () => {
     const { socket, connection } = openSocket();
     const control = new AbortController();
     const response = socket.request(REQUEST, control.signal);
@@ -109,7 +109,12 @@ describe('an aborted request', () => {
     control.abort();
     await expect(response).rejects.toMatchObject({ name: 'AbortError' });
     expect(connection.sent.slice(1)).toEqual([{ id: 1, abort: true }]);
-    connection.sendFrames({ id: 1, ...HEAD }, { id: 1, data: 'late' });
+    const next = socket.request(REQUEST);
+    await settle();
+    connection.sendFrames({ id: 1, ...HEAD, status: 500 }, { id: 1, data: 'late' }, { id: 1, end: true });
+    connection.sendFrames({ id: 2, ...HEAD }, { id: 2, data: 'b' }, { id: 2, end: true });
+    expect([(await next).status, await (await next).text()]).toEqual([200, 'b']);
+    expect(connection.sent.slice(2)).toEqual([{ id: 2, ...REQUEST }]);
   });
 
   test('fails during its response, and the server is notified', async () => {

@@ -69,8 +69,15 @@ describe('an edit without a named target', () => {
   });
 
   it('is not searched for below the maximum depth', () => {
-    const deep = Array.from({ length: 100 }).reduce<unknown>((inner) => ({ inner }), 'a');
-    expect(locate(edit('a', 'b'), { deep, many: Array.from({ length: 20_000 }, () => 'x') })).toBeNull();
+    const nested = (depth: number) => Array.from({ length: depth }).reduce<unknown>((inner) => ({ inner }), 'a');
+    expect(locate(edit('a', 'b'), { deep: nested(15) })).toBe(`ready /deep${'/inner'.repeat(15)}`);
+    expect(locate(edit('a', 'b'), { deep: nested(16) })).toBeNull();
+  });
+
+  it('is not searched for beyond the maximum number of values', () => {
+    const inputs = (count: number) => ({ many: Array.from({ length: count }, () => 'x'), code: 'a' });
+    expect(locate(edit('a', 'b'), inputs(9000))).toBe('ready /code');
+    expect(locate(edit('a', 'b'), inputs(11_000))).toBeNull();
   });
 });
 

@@ -42,21 +42,24 @@ class Server {
     const body = init.body ? (JSON.parse(String(init.body)) as Partial<Board>) : {};
     const method = init.method ?? 'GET';
     this.requests.push({ method, path, etag: headers.get('if-match'), body });
+    const current = this.#response(); // A held read returns what was there before.
     await this.gate;
     if (this.isOffline) throw new TypeError('Failed to fetch');
+    if (method === 'GET') return current;
     if (method === 'PUT' && headers.get('if-match') !== this.etag)
       return Response.json({ error: { code: 'stale_base', message: 'Changed.' } }, { status: 412 });
-    if (method !== 'GET') {
-      const { cells, ...grid } = body;
-      const remaining = cells
-        ? this.board.cells.filter((cell) => cells.some((one) => one.row === cell.row && one.column === cell.column))
-        : this.board.cells;
-      this.board = { ...this.board, ...grid, cells: method === 'POST' ? [] : remaining };
-      this.version += 1;
-    }
-    return Response.json(this.board, { headers: { etag: this.etag } });
+    const { cells, ...grid } = body;
+    const remaining = cells
+      ? this.board.cells.filter((cell) => cells.some((one) => one.row === cell.row && one.column === cell.column))
+      : this.board.cells;
+    this.board = { ...this.board, ...grid, cells: method === 'POST' ? [] : remaining };
+    this.version += 1;
+    return this.#response();
   };
 
+  #response(): Response {
+    return Response.json(this.board, { headers: { etag: this.etag } });
+  }
   get etag(): string {
     return `"${this.version}"`;
   }
@@ -182,6 +185,7 @@ describe('a change by others', () => {
     server.board = { ...BOARD, name: 'Theirs' };
     server.version = 2;
     await store.refresh();
+    expect(store.board.name).toBe('Theirs');
     store.change(withName('Ours'));
     await store.save();
     expect(server.requests.map(({ method, etag }) => [method, etag])).toEqual([
@@ -227,14 +231,15 @@ describe('a change by others', () => {
     const store = openStore();
     const release = server.holdRequests();
     const refreshed = store.refresh();
-    const old = { ...server.board };
     server.gate = Promise.resolve();
     store.change(withName('Ours'));
     await store.save();
-    vi.stubGlobal('fetch', server.fetch);
+    const names: string[] = [];
+    store.state.subscribe(({ name }) => names.push(name));
     release();
     await refreshed;
-    expect([old.name, store.board.name]).toEqual(['One', 'Ours']);
+    expect([store.board.name, names.filter((name) => name !== 'Ours')]).toEqual(['Ours', []]);
+    expect(server.requests.map(({ method }) => method)).toEqual(['GET', 'PUT', 'GET']);
   });
 
   test('is merged with ours if each side changed something else', async () => {

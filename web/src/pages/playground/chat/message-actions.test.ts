@@ -27,7 +27,10 @@ describe('message actions', () => {
   test('keep their identity until something changes, and are empty during a run', async () => {
     addBranch();
     const cell = await openThreadCell();
-    expect(actionsAt(cell, 0)).toBe(actionsAt(cell, 0));
+    const [question, answer] = [actionsAt(cell, 0), actionsAt(cell, 1)];
+    expect([actionsAt(cell, 0) === question, actionsAt(cell, 1) === answer]).toEqual([true, true]);
+    await answer.rate?.('up');
+    expect([actionsAt(cell, 0) === question, actionsAt(cell, 1) === answer]).toEqual([true, false]);
     await cell.load();
     expect(Object.keys(actionsAt(cell, 1))).toEqual([
       'rerun',
