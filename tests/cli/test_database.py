@@ -8,9 +8,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from sqlalchemy import Connection, text
 
 from palaver.cli.database import database_url, postgres_command, use_database
 from palaver.cli.main import main
+from palaver.errors import Overloaded
 from palaver.storage.file_lock import FileLock
 from palaver.storage.migrations import upgrade
 from palaver.storage.migrations.upgrade import SCHEMA_VERSION
@@ -66,9 +68,16 @@ def test_the_database_is_chosen_by_option_then_variable_then_file_then_default(
     assert urls == [str(tmp_path / "data" / "palaver" / "palaver.db"), "file.db", "variable.db", "option.db"]
 
 
-async def test_use_database_opens_the_given_database(tmp_path: Path) -> None:
+async def test_use_database_opens_the_given_database_and_closes_it(tmp_path: Path) -> None:
+    def select_one(db: Connection) -> int | None:
+        return db.scalar(text("SELECT 1"))
+
     async with use_database(str(tmp_path / "palaver.db")) as database:
         assert (database.kind, database.path) == ("sqlite", tmp_path / "palaver.db")
+        assert await database.read(select_one) == 1
+
+    with pytest.raises(Overloaded, match="The database is closed"):
+        await database.read(select_one)
 
 
 def test_a_suggested_postgresql_command_has_no_password() -> None:

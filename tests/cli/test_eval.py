@@ -64,6 +64,20 @@ def eval_report(*arguments: str, **options: str) -> dict[str, Any]:
     return msgspec.json.decode(run_eval(*arguments, "--json", **options).stdout)
 
 
+def load_evaluation(path: str) -> evaluations.Evaluation:
+    """Return the only evaluation of a database."""
+
+    async def load() -> evaluations.Evaluation:
+        database = open_database(path)
+        try:
+            [one] = (await database.read(evaluations.list_evaluations, "default")).data
+        finally:
+            await database.close()
+        return one
+
+    return asyncio.run(load())
+
+
 def pass_rates(report: dict[str, Any]) -> dict[tuple[str, str], float]:
     return {
         (variant["name"], one["name"]): round(one["pass_rate"], 3)
@@ -258,8 +272,10 @@ def test_an_evaluation_without_any_answer_exits_with_2(folder: Path) -> None:
 
 def test_exceeding_max_errors_fails_the_evaluation(folder: Path) -> None:
     (folder / "questions.csv").write_text("messages,expected\nhi,HI\nboom,x\nwait,x\n", encoding="utf-8")
-    result = run_eval("-e", "exact_match", "--max-errors", "0", "--concurrency", "1")
+    result = run_eval("-e", "exact_match", "--max-errors", "0", "--concurrency", "1", "--db", "runs.db")
 
+    evaluation = load_evaluation("runs.db")
+    assert (evaluation.state, evaluation.done, evaluation.failed, evaluation.total) == ("failed", 1, 1, 3)
     assert result.return_value == 2
     assert "The evaluation is failed: 1 cells failed, more than the 0 of max_errors" in result.stderr
 
@@ -326,15 +342,7 @@ def test_ctrl_c_cancels_the_evaluation_and_keeps_finished_results(folder: Path) 
     running.send_signal(signal.SIGINT)
     _, stderr_text = running.communicate(timeout=30)
 
-    async def load_evaluation() -> evaluations.Evaluation:
-        database = open_database("runs.db")
-        try:
-            [one] = (await database.read(evaluations.list_evaluations, "default")).data
-        finally:
-            await database.close()
-        return one
-
-    evaluation = asyncio.run(load_evaluation())
+    evaluation = load_evaluation("runs.db")
     assert running.returncode == 130, stderr_text
     assert (evaluation.state, evaluation.done, evaluation.total) == ("cancelled", 1, 2)
     assert "The evaluation is cancelled" in stderr_text

@@ -79,12 +79,12 @@ def test_a_stopping_worker_finishes_its_run_and_leaves_the_rest_queued(tmp_path:
             last_status = wait_for_status(http, queued_run, "completed")
 
     assert (first_status, code, final_statuses, last_status) == ("completed", 0, ["completed", "queued"], "completed")
-    assert re.fullmatch(
-        r"Working on background runs of calculator, eliza, headline, echo, scripted: 1 at once, from .*"
-        r"  \(Ctrl\+C stops\)\n",
-        line,
-    ) or line.startswith("Working on background runs of "), line
-    assert ":***@" in line or line.count("palaver.db") == 1
+    masked_db = re.sub(r"(://[^:@/]+):[^@]+@", r"\1:***@", db)
+    assert line == (
+        "Working on background runs of calculator, eliza, headline, echo, scripted: 1 at once, "
+        f"from {masked_db}  (Ctrl+C stops)\n"
+    )
+    assert (":***@" in line) == db.startswith("postgresql")
 
 
 def test_a_run_on_a_worker_is_ended_by_a_cancel_or_a_second_signal(tmp_path: Path, db: str) -> None:
@@ -101,8 +101,7 @@ def test_a_run_on_a_worker_is_ended_by_a_cancel_or_a_second_signal(tmp_path: Pat
         endless = start_run(http, '[{"text": "a"}, {"sleep": 60}]')
         wait_for_status(http, endless, "in_progress")
         worker.send_signal(signal.SIGINT)
-        time.sleep(0.3)
-        worker.send_signal(signal.SIGINT)
+        worker.send_signal(signal.SIGTERM)  # Not SIGINT: pending signals of the same number are delivered as one.
         code = worker.wait(20)
         final_status = wait_for_status(http, endless, "failed", "incomplete")
 

@@ -91,11 +91,13 @@ def test_unusable_connections_are_rejected_without_showing_secrets(
 
 
 def test_declaring_connections_sends_no_request() -> None:
-    (created,) = declared_workflows(
-        {"tutor": ConnectionSettings(url="http://tutor.invalid/x?key=hunter2", is_chat=True)}, {}
-    )
+    with fake_server(full_response({"flags": {"is_chat": True}})) as server:
+        (created,) = declared_workflows(
+            {"tutor": ConnectionSettings(url=f"{server.url}/x?key=hunter2", is_chat=True)}, {}
+        )
 
-    assert (created.reachable, created.checked_at, created.url) == (False, None, "http://tutor.invalid/x")
+    assert server.requests == []
+    assert (created.reachable, created.checked_at, created.url) == (False, None, f"{server.url}/x")
     assert created.description.is_chat
     assert declared_workflows({}, {}) == []
 

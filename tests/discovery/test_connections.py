@@ -277,22 +277,23 @@ def test_a_service_that_cannot_be_called_is_rejected(
     ("url", "options", "error"),
     [
         ("far", {}, UrlRefused),
-        ("ftp://far/x", {}, UrlRefused),
-        ("http://user:hunter2@far/x", {}, UrlRefused),
-        ("http://far/a%20b", {}, InvalidName),
+        ("ftp://{host}/x", {}, UrlRefused),
+        ("http://user:hunter2@{host}/x", {}, UrlRefused),
+        ("http://{host}/a%20b", {}, InvalidName),
         ("http://[::1]:9/", {}, InvalidName),
-        ("http://far/x", {"name": "inspect"}, ReservedName),
-        ("http://far/x", {"dialect": "soap"}, InvalidOption),
-        ("http://far/x", {"headers": {"x": "a\nhunter2"}}, InvalidOption),
+        ("http://{host}/x", {"name": "inspect"}, ReservedName),
+        ("http://{host}/x", {"dialect": "soap"}, InvalidOption),
+        ("http://{host}/x", {"headers": {"x": "a\nhunter2"}}, InvalidOption),
     ],
 )
-def test_invalid_arguments_are_rejected_without_showing_secrets(
+def test_invalid_arguments_are_rejected_without_a_request_and_without_showing_secrets(
     url: str, options: dict[str, Any], error: type[PalaverError]
 ) -> None:
-    with pytest.raises(error) as refused:
-        connect(url, **options)
+    with fake_server(answer_by_path(inspect=full_response(CHAT))) as server, pytest.raises(error) as refused:
+        connect(url.replace("{host}", server.url.removeprefix("http://")), **options)
 
     assert "hunter2" not in refused.value.message
+    assert server.requests == []
 
 
 async def test_an_unreachable_service_is_served_and_answers_502(unreachable_url: str) -> None:

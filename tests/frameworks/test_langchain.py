@@ -1,5 +1,6 @@
 """LangChain runnables as workflows: names, inputs and outputs, also over HTTP."""
 
+from collections.abc import AsyncIterator
 from typing import Any, TypedDict
 
 import pytest
@@ -7,6 +8,7 @@ from langchain.agents import create_agent
 from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
+from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.tools import tool
@@ -127,9 +129,24 @@ async def test_any_runnable_that_takes_messages_is_a_chat() -> None:
 
 
 async def test_options_of_a_call_are_not_applied() -> None:
-    model = Scripted(turns=[words("So.")])
+    received: list[dict[str, Any]] = []
 
-    assert reply_of(await run_to_end(chat(model), QUESTION, options={"temperature": 0.1})) == assistant_reply("So.")
+    class OptionsModel(Scripted):
+        """Records the options of each call."""
+
+        async def _astream(
+            self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any
+        ) -> AsyncIterator[ChatGenerationChunk]:
+            received.append({"stop": stop, **options})
+            async for chunk in super()._astream(messages):
+                yield chunk
+
+    model = OptionsModel(turns=[words("So."), words("So.")])
+    await run_to_end(chat(model.bind(temperature=0.9), name="bound"), QUESTION)
+    run = await run_to_end(chat(model), QUESTION, options={"temperature": 0.1, "stop": ["x"]})
+
+    assert reply_of(run) == assistant_reply("So.")
+    assert received == [{"stop": None, "temperature": 0.9}, {"stop": None}]
 
 
 # Workflows that are not chats

@@ -26,6 +26,7 @@ from palaver.core.messages import Usage
 from palaver.core.runs import Secret
 from palaver.frameworks.langchain import steps
 from palaver.traces.model import Raised, Tool
+from tests.engine.run_factory import wait_for_event
 from tests.frameworks.langchain_models import Scripted, call, tool_call_message, words
 from tests.frameworks.span_trees import kinds, trace_cancelled_run, trace_run, tree
 from tests.frameworks.span_trees import words as said
@@ -148,16 +149,19 @@ async def test_parallel_tools_are_recorded_as_siblings() -> None:
 
 
 async def test_spans_of_parallel_branches_are_nested_under_their_branch() -> None:
-    async def slow(x: int) -> int:
-        await asyncio.sleep(0.02)
+    both_branches = asyncio.Barrier(2)
+
+    async def increment(x: int) -> int:
+        if x == 1:  # The first step of a branch ends once the other branch has begun.
+            await both_branches.wait()
         return x + 1
 
-    inner = {"left": RunnableLambda(slow) | RunnableLambda(slow), "right": RunnableLambda(slow)}
+    inner = {"left": RunnableLambda(increment) | RunnableLambda(increment), "right": RunnableLambda(increment)}
     spans = await trace_run(workflow(RunnableParallel(inner), name="both"), inputs={"input": 1})
 
     assert tree(spans) == [
         "invoke_workflow both",
-        ["RunnableParallel<left,right>", ["RunnableSequence", ["slow", "slow"], "slow"]],
+        ["RunnableParallel<left,right>", ["RunnableSequence", ["increment", "increment"], "increment"]],
     ]
     assert [span.outputs for span in spans[1:]] == [{"left": 3, "right": 2}, 3, 2, 2, 3]
 
@@ -278,10 +282,12 @@ async def test_a_model_called_by_a_sync_function_in_its_thread_is_recorded() -> 
 
 
 async def test_concurrent_runs_record_only_their_own_spans() -> None:
+    all_runs = asyncio.Barrier(5)
+
     @chat
     async def plain(messages: list[Message]) -> str:
         model = Model(turns=[words(f"To {messages[0].text}")])
-        await asyncio.sleep(0.01)
+        await all_runs.wait()
         return (await model.ainvoke([HumanMessage(messages[0].text)])).text
 
     traces = await asyncio.gather(*(trace_run(plain, Message.user(str(number))) for number in range(5)))
@@ -395,7 +401,22 @@ async def test_an_error_while_recording_a_step_does_not_fail_the_run(
     assert spans[1].notes == ("unreadable:step",)
 
 
-async def test_a_model_called_outside_of_a_run_answers() -> None:
+async def test_a_model_called_outside_of_a_run_answers_and_is_not_recorded() -> None:
+    model_called, outside_answered = asyncio.Event(), asyncio.Event()
+
+    @chat
+    async def plain(messages: list[Message]) -> str:
+        answer = await Model(turns=[words("So.")]).ainvoke([HumanMessage("Inside?")])
+        model_called.set()
+        await wait_for_event(outside_answered)
+        return answer.text
+
+    run = asyncio.create_task(trace_run(plain))
+    await wait_for_event(model_called)
     answer = await Model(turns=[words("Hi.")]).ainvoke([HumanMessage("Hello?")])
+    outside_answered.set()
+    spans = await run
 
     assert answer.text == "Hi."
+    assert kinds(spans) == ["workflow invoke_workflow plain: ok", ["llm chat gpt-9: ok"]]
+    assert said(spans[1].messages_in) == ["user: Inside?"]

@@ -3,12 +3,13 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
+from palaver import chat
 from palaver.core import json
 from palaver.core.descriptions import Description
 from palaver.core.events import (
@@ -483,16 +484,28 @@ async def test_a_chat_completion_returns_a_value_as_text(palaver_url: str) -> No
 
 
 @pytest.mark.parametrize("route", ROUTES.keys())
-async def test_cancelling_a_run_of_a_remote_workflow_ends_it(palaver_url: str, route: str) -> None:
-    script = [{"text": "Hel"}, {"sleep": 30}, {"text": "lo"}]
+async def test_cancelling_a_run_of_a_remote_workflow_cancels_the_remote_run(route: str) -> None:
+    remote_cancelled = threading.Event()
+
+    @chat
+    async def endless(messages: list[Message]) -> AsyncIterator[str]:
+        yield "Hel"
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            remote_cancelled.set()
+            raise
 
     async def attend(events: Sequence[Event]) -> None:
         if any(isinstance(one, TextDelta) for one in events):
             asyncio.get_running_loop().call_soon(run.cancel)
 
-    call = Call(workflow="scripted", messages=HELLO, inputs={"script": script})
-    run = Engine().start(remote_workflow(palaver_url, scripted, route), call, consumer=attend)
-    await asyncio.wait_for(run.wait_ended(), 10)
+    with serve_workflows(endless) as url:
+        call = Call(workflow="endless", messages=HELLO)
+        run = Engine().start(remote_workflow(url, endless, route), call, consumer=attend)
+        await asyncio.wait_for(run.wait_ended(), 10)
+        is_remote_cancelled = await asyncio.to_thread(remote_cancelled.wait, 10)  # Before the server stops.
 
+    assert is_remote_cancelled
     assert isinstance(run.log[-1], RunCancelled)
     assert fold(run.log).messages[0].text == "Hel"

@@ -246,12 +246,20 @@ async def test_client_disconnect_is_recorded(step: dict[str, Any]) -> None:
 
 
 def test_server_can_be_stopped_twice_and_later_requests_fail() -> None:
-    fake = FakeAnthropic([{"hang": True}]).start()
-    with httpx.Client(trust_env=False, timeout=10) as http, http.stream("GET", fake.url):
+    fake = FakeAnthropic([{"text": "Half", "hang": True}]).start()
+    url, body = f"{fake.url}/v1/messages", {**BODY, "stream": True}
+    with (
+        httpx.Client(trust_env=False, timeout=10, headers=HEADERS) as http,
+        http.stream("POST", url, json=body) as answer,
+    ):
         fake.stop()
         fake.stop()
-        with pytest.raises(httpx.TransportError):
-            http.get(fake.url)
+        with pytest.raises(httpx.RemoteProtocolError):
+            answer.read()
+        with pytest.raises(httpx.ConnectError):
+            http.post(url, json=body)
+
+    assert (answer.status_code, len(fake.requests), fake.hung_up, fake.open_connections) == (200, 1, 0, 0)
 
 
 INVALID_REQUESTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -449,6 +457,21 @@ def test_other_methods_and_paths_are_rejected(fake_server: FakeAnthropic, method
 def test_request_with_expect_100_continue_is_answered(fake_server: FakeAnthropic) -> None:
     with httpx.Client(trust_env=False, headers={**HEADERS, "expect": "100-continue"}) as http:
         assert http.post(f"{fake_server.url}/v1/messages", json=BODY).status_code == 200
+
+
+def test_100_continue_is_sent_before_the_body_arrives(fake_server: FakeAnthropic) -> None:
+    body = msgspec.json.encode(BODY)
+    headers = {**HEADERS, "host": "127.0.0.1", "content-length": str(len(body)), "expect": "100-continue"}
+    head = ["POST /v1/messages HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    port = httpx.URL(fake_server.url).port
+    with socket.create_connection(("127.0.0.1", port or 0), timeout=10) as connection:
+        connection.sendall("\r\n".join([*head, "", ""]).encode())
+        interim = connection.recv(1000)
+        connection.sendall(body)
+        final = connection.recv(1000)
+
+    assert interim == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert final.startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def test_connection_is_closed_if_the_data_is_not_http(fake_server: FakeAnthropic) -> None:

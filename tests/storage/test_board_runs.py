@@ -97,8 +97,10 @@ def fail_run(db: Connection, run: str) -> None:
     run_log.fail_queued_run(db, "p", run, ("failed", "It failed."), NOW)
 
 
-@pytest.mark.parametrize("status", ["queued", "running"])
-async def test_board_runs_of_another_project_are_not_listed(database: Database, status: RunStatus) -> None:
-    await enqueue(database, "brd_1", 1)
+@pytest.mark.parametrize(("status", "index"), [("running", 0), ("queued", 1)])
+async def test_board_runs_of_another_project_are_not_listed(database: Database, status: RunStatus, index: int) -> None:
+    runs = await enqueue(database, "brd_1", 1, 2, concurrency=1)
+    await dequeue(database)
 
+    assert await database.read(boards.list_board_runs, "p", "brd_1", status) == [runs[index]]
     assert await database.read(boards.list_board_runs, "q", "brd_1", status) == []

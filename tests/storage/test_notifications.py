@@ -1,6 +1,7 @@
 """Notifications: sent after the commit, delivered to all listening processes, never relied upon."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 
 import psycopg
@@ -90,7 +91,7 @@ async def test_rolled_back_transaction_sends_no_notification(two_databases: tupl
 
 
 async def test_lost_connection_is_reopened_with_a_missed_notification(
-    two_databases: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
+    two_databases: tuple[Database, Database],
 ) -> None:
     local, remote = two_databases
     first, second = NotificationRecorder(), NotificationRecorder()
@@ -156,14 +157,17 @@ async def test_listener_reconnects_after_connection_errors(postgres_url: str) ->
 
 
 async def test_database_can_be_closed_twice_and_stops_listening(postgres_url: str) -> None:
-    database = open_database(postgres_url)
+    database, threads_before = open_database(postgres_url), set(threading.enumerate())
     await database.listen(NotificationRecorder())
+    [listener] = [one for one in set(threading.enumerate()) - threads_before if one.name == "palaver-listen"]
+    was_listening = (listener.is_alive(), database.receives_notifications)
 
     async with asyncio.timeout(30):
         await database.close()
         await database.close()
 
-    assert not database.receives_notifications
+    assert was_listening == (True, True)
+    assert (listener.is_alive(), database.receives_notifications) == (False, False)
 
 
 async def test_lazy_database_receives_notifications(postgres_url: str) -> None:
@@ -177,13 +181,15 @@ async def test_lazy_database_receives_notifications(postgres_url: str) -> None:
     await lazy.close()
 
 
+@pytest.mark.parametrize("database", ["memory", "file"], indirect=True)
 async def test_sqlite_sends_no_notifications(database: Database) -> None:
-    if database.kind == "postgresql":
-        return
     ears = NotificationRecorder()
 
     await database.listen(ears)
     await database.write(notify, "grew", ["run_1"])
 
-    assert (database.receives_notifications, ears.heard) == (False, [])
+    assert (database.kind, database.receives_notifications, ears.heard) == ("sqlite", False, [])
+
+
+def test_channel_is_the_one_of_other_versions() -> None:
     assert notifications.CHANNEL == "palaver"  # Must not change: processes of older and newer versions share it.

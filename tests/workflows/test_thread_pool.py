@@ -203,7 +203,7 @@ async def test_a_thread_blocks_while_its_reader_is_behind() -> None:
 
 
 async def test_closing_the_bridge_cancels_blocked_threads() -> None:
-    stopped = threading.Semaphore(0)
+    stopped, values = threading.Semaphore(0), list[int]()
     bridge = ThreadBridge(asyncio.get_running_loop())
 
     def work() -> None:
@@ -211,13 +211,14 @@ async def test_closing_the_bridge_cancels_blocked_threads() -> None:
             try:
                 while True:
                     bridge.put(1)
+                    values.append(1)
             except asyncio.CancelledError:
                 stopped.release()
 
     helpers = [threading.Thread(target=work, daemon=True) for _ in range(3)]
     for helper in helpers:
         helper.start()
-    await asyncio.sleep(0.01)
+    await wait_until(lambda: len(values) == 16)  # The buffer is full.
     bridge.close()
 
     for helper in helpers:

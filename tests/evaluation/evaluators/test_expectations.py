@@ -211,7 +211,7 @@ async def test_an_invalid_expectation_is_an_error(expect: Any) -> None:
 )
 async def test_a_judge_expectation_uses_the_verdict_of_the_judge(verdict: Any, check: ExpectationCheck) -> None:
     class JudgeContext:
-        threads = None
+        executor = None
 
         async def judge(self, judge: str, prompt: str, *, schema: Any) -> Any:
             assert all(snippet in prompt for snippet in ("Which?", "The http adaptor", "It is polite."))

@@ -19,7 +19,6 @@ from palaver.evaluation.runner import cell, result_writer
 from palaver.server.settings import Settings
 from palaver.storage import runs
 from palaver.storage.database import Database
-from palaver.storage.evaluations import results as evaluation_pages
 from palaver.storage.evaluations import results as evaluation_results
 from palaver.storage.evaluations.results import ResultFilters
 from palaver.storage.testsets.tables import testset_contents
@@ -189,9 +188,12 @@ async def test_cells_of_a_deleted_row_fail(database: Database) -> None:
 
 
 async def test_a_script_is_played_in_the_session_of_its_cell(database: Database) -> None:
+    sessions: list[tuple[str, str | None]] = []
+
     @chat
     async def weather(messages: Any, ctx: Context) -> Any:
         last = messages[-1]
+        sessions.append((last["content"], ctx.session))
         if last["role"] == "tool":
             yield f"It is {last['content']}."
         elif "Oslo" in last["content"]:
@@ -203,7 +205,7 @@ async def test_a_script_is_played_in_the_session_of_its_cell(database: Database)
                 ],
             }
         else:
-            yield ctx.session
+            yield "Hello."
 
     script = {
         "turns": [{"user": "Hello"}, {"user": "Oslo?", "expect": {"text": "cold", "tools": [{"name": "look"}]}}],
@@ -218,7 +220,8 @@ async def test_a_script_is_played_in_the_session_of_its_cell(database: Database)
 
     result = await read_result_detail(database)
     assert (finished.state, result.result.error) == ("succeeded", None)
-    assert [turn["text"] for turn in result.body["turns"]] == ["ev_1.cell_0", "It is cold."]
+    assert sessions == [(text, "ev_1.cell_0") for text in ("Hello", "Oslo?", "cold")]
+    assert [turn["text"] for turn in result.body["turns"]] == ["Hello.", "It is cold."]
     assert result.body["tool_calls"][0]["result"] == "cold"
     assert [(score.name, score.passed) for score in result.result.scores] == [("turns", True)]
 
@@ -388,7 +391,7 @@ async def test_redacted_content_is_scored_but_not_stored(database: Database) -> 
     assert "example.org" not in msgspec.json.encode([result.body, result.result.preview_in, score.reason]).decode()
     assert "example.org" not in msgspec.json.encode([result.result.preview_out, score.details]).decode()
     search = ResultFilters(search="example.org")
-    assert (await database.read(evaluation_pages.list_results, "default", "ev_1", search)).data == []
+    assert (await database.read(evaluation_results.list_results, "default", "ev_1", search)).data == []
 
 
 async def test_results_are_stored_once_the_database_is_reachable_again(

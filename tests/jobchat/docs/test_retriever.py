@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from palaver_jobchat.docs.embeddings import load_embedding
 from palaver_jobchat.docs.index import build_index
 from palaver_jobchat.docs.search import DocsRetriever, Query, SearchResults, build_query
 from palaver_jobchat.settings import Settings
 from tests.jobchat.docs import fake_embeddings
 
 QUERY = build_query("How can I fetch only new records since the last run?")
+QUERY_PAGE = "Cursors: only what is new since the last run"
+"""The title of the bundled page that answers QUERY."""
 
 
 def settings(tmp_path: Path, **others: Any) -> Settings:
@@ -22,13 +25,18 @@ def titles(found_results: SearchResults | None) -> list[str] | None:
     return None if found_results is None else [one.title for one in found_results.results]
 
 
+def best_title(found_results: SearchResults | None) -> str:
+    assert found_results is not None
+    return found_results.results[0].title
+
+
 async def test_bundled_pages_are_searched_by_default(tmp_path: Path) -> None:
     retriever = DocsRetriever(settings(tmp_path))
 
     results = await asyncio.gather(*(retriever.search(QUERY) for _ in range(8)))
 
     assert retriever.has_index
-    assert {titles(one)[0] for one in results} == {"Cursors: only what is new since the last run"}  # type: ignore[index]
+    assert {best_title(one) for one in results} == {QUERY_PAGE}
 
 
 async def test_configured_index_replaces_the_bundled_pages_and_can_be_rebuilt(tmp_path: Path) -> None:
@@ -67,12 +75,13 @@ async def test_unreadable_index_is_logged_once_and_search_returns_none(
 
 async def test_deleted_cache_is_rebuilt_on_a_later_search(tmp_path: Path) -> None:
     retriever = DocsRetriever(settings(tmp_path))
-    await retriever.search(QUERY)
+    before = await retriever.search(QUERY)
     for file in (tmp_path / "cache").iterdir():
         file.unlink()
 
     assert await retriever.search(QUERY) is None
-    assert titles(await retriever.search(QUERY)) != []
+    assert best_title(before) == QUERY_PAGE
+    assert await retriever.search(QUERY) == before
 
 
 async def test_search_returns_none_if_the_cache_cannot_be_written(
@@ -90,17 +99,23 @@ async def test_search_returns_none_if_the_cache_cannot_be_written(
 async def test_users_cache_folder_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path / name)
 
-    assert titles(await DocsRetriever(Settings()).search(QUERY)) != []
+    assert best_title(await DocsRetriever(Settings()).search(QUERY)) == QUERY_PAGE
     assert (tmp_path / "palaver-jobchat").is_dir()
 
 
-async def test_search_with_a_model_scores_the_best_result_as_one(tmp_path: Path) -> None:
-    retriever = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.fake_embeddings:by_length"))
+async def test_search_with_a_model_scores_results_by_both_rankings(tmp_path: Path) -> None:
+    model, query = "tests.jobchat.docs.fake_embeddings:by_length", build_query("owls hunt mice")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "owls.md").write_text("# Owls\n\nOwls hunt mice.\n")
+    (tmp_path / "docs" / "night.md").write_text(f"# Night\n\nOwls hunt at night. {'It is dark. ' * 40}\n")
+    build_index(tmp_path / "docs", tmp_path / "x.db", embeddings=load_embedding(model))
 
-    results = await retriever.search(QUERY)
+    results = await DocsRetriever(settings(tmp_path, index=str(tmp_path / "x.db"), embeddings=model)).search(query)
 
     assert results is not None
-    assert results.results[0].score == 1.0
+    # Each ranking adds 1 / (60 + rank): Owls is first in both, and only the model ranks Night, as second.
+    night_share = (1 / 62) / (2 / 61)
+    assert [(one.title, one.score) for one in results.results] == [("Owls", 1.0), ("Night", round(night_share, 4))]
 
 
 @pytest.mark.parametrize(

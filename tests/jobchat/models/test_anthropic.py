@@ -10,6 +10,7 @@ import pytest
 from palaver import Usage
 from palaver_jobchat.models.anthropic import Anthropic, AnthropicStreamParser, SseParser
 from palaver_jobchat.models.base import (
+    ModelEvent,
     ModelRequest,
     ResponseFinished,
     TextDelta,
@@ -158,27 +159,37 @@ async def test_closing_the_stream_closes_the_connection() -> None:
         assert await becomes_true(1, lambda: fake.hung_up == 1)
 
 
-@pytest.mark.parametrize("step", [{"text": "Half", "hang": True}, {"hang": True}])
-async def test_cancelling_the_caller_closes_the_connection(step: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("step", "before"),
+    [({"text": "Half", "hang": True}, [UsageReport(usage_of(10, 1)), TextDelta("Half")]), ({"hang": True}, [])],
+)
+async def test_cancelling_the_caller_closes_the_connection(step: dict[str, Any], before: list[ModelEvent]) -> None:
+    received: list[ModelEvent] = []
+
+    async def read_events() -> None:
+        async with aclosing(model(fake).stream(ModelRequest(prompt=PROMPT))) as answer:
+            async for event in answer:
+                received.append(event)  # noqa: PERF401 - the test reads the list meanwhile
+
     with FakeAnthropic([step]) as fake:
-        task = asyncio.create_task(collect_events(model(fake)))
-        assert await becomes_true(5, lambda: len(fake.requests) == 1)
-        await asyncio.sleep(0.05)
+        task = asyncio.create_task(read_events())
+        assert await becomes_true(10, lambda: len(fake.requests) == 1 and len(received) == len(before))
 
         task.cancel()
 
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await becomes_true(1, lambda: fake.hung_up == 1)
+        assert await becomes_true(10, lambda: fake.hung_up == 1)
+        assert received == before
 
 
 async def test_first_delta_is_delivered_before_the_response_ends() -> None:
-    with FakeAnthropic([{"text": "Hello", "chunks": 2, "delay": 0.2}]) as fake:
-        async with aclosing(model(fake).stream(ModelRequest(prompt=PROMPT))) as answer:
-            seen = [(type(one).__name__, asyncio.get_running_loop().time()) async for one in answer]
+    with FakeAnthropic([{"text": "Half", "hang": True}]) as fake:
+        async with asyncio.timeout(10), aclosing(model(fake).stream(ModelRequest(prompt=PROMPT))) as answer:
+            events = [await anext(answer), await anext(answer)]
+            is_answered = fake.requests[0].is_answered
 
-    times = dict(reversed(seen))
-    assert times["ResponseFinished"] - times["TextDelta"] > 0.15
+    assert (events, is_answered) == ([UsageReport(usage_of(10, 1)), TextDelta("Half")], False)
 
 
 async def test_connection_is_reused_across_requests_and_keys() -> None:

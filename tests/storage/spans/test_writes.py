@@ -214,6 +214,13 @@ def test_compressed_body_is_decompressed_unchanged(texts: bytes) -> None:
     assert decompress_body(compress_body(body)) == body
 
 
+@pytest.mark.parametrize(("size", "is_compressed"), [(2047, False), (2048, True)])
+def test_body_is_compressed_from_2_kib(size: int, is_compressed: bool) -> None:
+    body = b"{".ljust(size, b"x")
+
+    assert (len(compress_body(body)) < size) == is_compressed
+    assert (compress_body(body) == body) == (not is_compressed)
+
+
 def test_end_of_a_span_is_its_start_plus_duration() -> None:
     assert span_row("a", duration_ms=1500.0).end == NOON + timedelta(seconds=1.5)
-    assert spans.COMPRESS_FROM_BYTES == 2048

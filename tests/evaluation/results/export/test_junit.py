@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Generator
+from tempfile import SpooledTemporaryFile
+from typing import Any
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import given
 from hypothesis.strategies import text
 
@@ -93,9 +96,19 @@ def test_thousands_of_rows_are_counted_in_their_suite() -> None:
     assert actual.count("<testcase ") == 6_000
 
 
-def test_an_unfinished_report_can_be_closed() -> None:
+def test_closing_an_unfinished_report_closes_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    files: list[SpooledTemporaryFile[bytes]] = []
+
+    class RecordedFile(SpooledTemporaryFile[bytes]):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            files.append(self)
+
+    monkeypatch.setattr(formats, "SpooledTemporaryFile", RecordedFile)
     lines = formats.write_junit(PLAIN)
     next(lines)
-
+    before = [file.closed for file in files]
     assert isinstance(lines, Generator)
     lines.close()
+
+    assert (before, [file.closed for file in files]) == ([False] * 4, [True] * 4)
