@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import signal
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from tests.postgres import Postgres
 
 os.environ["PALAVER_DB"] = "sqlite://"  # Servers started by tests use memory, not the user's database.
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell ignores it in background jobs; processes started by tests would inherit that and not react to SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("palaver", max_examples=80, deadline=None, print_blob=True)
 settings.register_profile("palaver-ci", settings.get_profile("palaver"), derandomize=True)

@@ -100,11 +100,8 @@ def test_creating_a_database_starts_a_stopped_server(postgres: Postgres) -> None
     postgres.drop(url)
 
 
-# A shell's background job ignores SIGINT, and so would processes that the tests start.
 HOLDER_SOURCE = """
-import signal
 from tests.postgres import Postgres
-signal.signal(signal.SIGINT, signal.default_int_handler)
 with Postgres() as postgres:
     print(postgres._server.pid, postgres._folder, flush=True)
     input()

@@ -529,7 +529,6 @@ def test_port_that_is_in_use_is_reported(fake_server: FakeAnthropic) -> None:
 
 def test_server_runs_until_it_is_interrupted() -> None:
     program = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # Ignored in a background job.
         "from palaver_jobchat.testing import serve; serve([{'text': 'a'}], ready=lambda url: print(url, flush=True))"
     )
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
