@@ -1,11 +1,12 @@
 """One trace, on every database: every span is in the tree exactly once."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, StaticPool, create_engine
+from sqlalchemy import Connection, Engine, StaticPool, create_engine
 
 from palaver.errors import InvalidValue
 from palaver.storage.database import Database
@@ -97,19 +98,22 @@ async def test_orphans_and_cycles_are_listed_at_the_top_level(database: Database
     assert tree_rows(await list_children(database, "c")) == []
 
 
-def _connect_to_memory_database() -> Connection:
+@pytest.fixture(scope="module")
+def memory_engine() -> Iterator[Engine]:
+    """An SQLite database for many examples: a connection that is closed without a commit leaves nothing behind."""
     engine = create_engine("sqlite://", poolclass=StaticPool)
     metadata.create_all(engine)
-    return engine.connect()
+    yield engine
+    engine.dispose()
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3)), min_size=1, max_size=10))
-def test_every_span_is_in_the_tree_exactly_once(created: list[tuple[int, int]]) -> None:
-    given = [
+def test_every_span_is_in_the_tree_exactly_once(memory_engine: Engine, created: list[tuple[int, int]]) -> None:
+    rows = [
         span_row(f"{number}", at, parent=f"{parent}" if parent else None) for number, (parent, at) in enumerate(created)
     ]
-    with _connect_to_memory_database() as db:
-        spans.insert_spans(db, given, today=TODAY)
+    with memory_engine.connect() as db:
+        spans.insert_spans(db, rows, today=TODAY)
 
         def walk(parent: str | None) -> list[tuple[str, int]]:
             result = span_trees.list_children(db, "mine", trace_id("t"), parent=parent, window=Window(100)).data
@@ -117,7 +121,6 @@ def test_every_span_is_in_the_tree_exactly_once(created: list[tuple[int, int]]) 
 
         seen = walk(None)
         summary = span_trees.get_trace_overview(db, "mine", trace_id("t"))
-    db.engine.dispose()
 
     assert sorted(name for name, _ in seen) == sorted(f"{number}" for number in range(len(created)))
     positions = {name: index for index, (name, _) in enumerate(seen)}
