@@ -62,8 +62,11 @@ def summarize_item(item: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _value(output: str) -> Any:
-    """Parse a list, which both write as JSON text with different spacing and escaping."""
-    return json.loads(output) if output.startswith("[") else output
+    """Parse a list, which both write as JSON text with different spacing and escaping; a text is returned unchanged."""
+    try:
+        return json.loads(output) if output.startswith("[") else output
+    except json.JSONDecodeError:
+        return output
 
 
 def mlflow_items(messages: list[BaseMessage]) -> list[tuple[Any, ...]]:
