@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver_jobchat.javascript import CodeBlock, javascript_blocks
-from palaver_jobchat.rules import Finding, check_text
 
 
 @pytest.mark.parametrize(
@@ -24,14 +23,6 @@ from palaver_jobchat.rules import Finding, check_text
 )  # fmt: skip
 def test_javascript_blocks_are_found_in_fences(text: str, blocks: list[CodeBlock]) -> None:
     assert javascript_blocks(text) == blocks
-
-
-def test_findings_have_line_numbers_of_the_text() -> None:
-    text = "First:\n```js\nget('/a');\n```\nThen:\n```js\nget('/b');\nalterState(s => s);\n```\n"
-
-    assert check_text(text) == (
-        Finding("no_alter_state", "warning", 8, "`alterState` is the old name of `fn`, and going away. Use `fn`."),
-    )
 
 
 @given(st.text("`~js \n>a", max_size=60))

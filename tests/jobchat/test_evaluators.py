@@ -99,7 +99,8 @@ async def test_job_rules_gives_a_score_for_each_rule() -> None:
 async def test_each_rule_is_a_separate_evaluator() -> None:
     for rule in rules.RULES:
         rule_evaluator = getattr(evaluators, f"job_{rule.id}")
-        assert (rule_evaluator.key, rule_evaluator.description) == (f"job_{rule.id}", rule.description)
+        assert rule_evaluator.key == f"job_{rule.id}"
+        assert rule_evaluator.description
         assert (await score_all(rule_evaluator, edit_case("get('/a');\n", adaptor=HTTP_ADAPTOR)))[rule_evaluator.key][
             :3
         ] == (
@@ -290,6 +291,6 @@ def test_all_evaluators_are_registered_as_entry_points() -> None:
     registered = entry_points("palaver.evaluators")
 
     keys = {key for key, value in registered.items() if value.startswith("palaver_jobchat.")}
-    assert keys == set(evaluators.__all__)
+    assert keys == {name for name in vars(evaluators) if name.startswith("job_")}
     for key in keys:
         assert EntryPoint(key, registered[key], "palaver.evaluators").load().key == key

@@ -72,24 +72,3 @@ job_known_functions = _rule("known_functions", "Every function that the job call
 job_json_path = _rule("json_path", "Paths given as text begin with `$`.")
 job_no_placeholders = _rule("no_placeholders", "Nothing stands for code or values that are still to be written.")
 job_no_duplicate_declarations = _rule("no_duplicate_declarations", "No name is declared twice in the same place.")
-
-__all__ = [
-    "job_expected",
-    "job_json_path",
-    "job_keeps_state",
-    "job_known_functions",
-    "job_lazy_state",
-    "job_no_alter_state",
-    "job_no_bare_state",
-    "job_no_credentials",
-    "job_no_duplicate_declarations",
-    "job_no_import",
-    "job_no_placeholders",
-    "job_no_state_call",
-    "job_no_top_level_await",
-    "job_outside_untouched",
-    "job_parses",
-    "job_returns_state",
-    "job_rules",
-    "job_top_level_operations",
-]

@@ -276,7 +276,7 @@ def _parsed_blocks(case: Case, docs: AdaptorDocs | None) -> list[ParsedBlock]:
 
 def _skip_reason(rule: Rule, code: Sequence[ParsedBlock]) -> tuple[str, str] | None:
     """Return the code and message of why a rule does not apply, or None if it does."""
-    if rule is adaptor_functions.KNOWN_FUNCTIONS and all(block.job.docs is None for block in code):
+    if rule is adaptor_functions.known_functions and all(block.job.docs is None for block in code):
         return "no_docs", "there is no description of this very version of the adaptor"
     if not any(
         rule.accepts_invalid_code or (block.job.program.syntax.ok and not block.job.is_too_deep) for block in code

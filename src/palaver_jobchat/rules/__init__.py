@@ -14,29 +14,26 @@ Modules:
 
 from typing import Final
 
-import msgspec
-
 from palaver_jobchat.adaptors.entries import AdaptorDocs
-from palaver_jobchat.javascript import javascript_blocks
 from palaver_jobchat.rules import adaptor_functions, credentials, placeholders, state, structure
 from palaver_jobchat.rules.base import Finding, Job, Rule
 
 RULES: Final[tuple[Rule, ...]] = (
-    structure.PARSES,
-    structure.NO_IMPORT,
-    structure.TOP_LEVEL_OPERATIONS,
-    structure.NO_TOP_LEVEL_AWAIT,
-    state.NO_ALTER_STATE,
-    state.NO_STATE_CALL,
-    state.NO_BARE_STATE,
-    state.LAZY_STATE,
-    state.RETURNS_STATE,
-    state.KEEPS_STATE,
-    credentials.NO_CREDENTIALS,
-    adaptor_functions.KNOWN_FUNCTIONS,
-    adaptor_functions.JSON_PATH,
-    placeholders.NO_PLACEHOLDERS,
-    structure.NO_DUPLICATE_DECLARATIONS,
+    structure.parses,
+    structure.no_import,
+    structure.top_level_operations,
+    structure.no_top_level_await,
+    state.no_alter_state,
+    state.no_state_call,
+    state.no_bare_state,
+    state.lazy_state,
+    state.returns_state,
+    state.keeps_state,
+    credentials.no_credentials,
+    adaptor_functions.known_functions,
+    adaptor_functions.json_path,
+    placeholders.no_placeholders,
+    structure.no_duplicate_declarations,
 )
 """The rules that need only the code and, if known, the adaptor's docs."""
 
@@ -45,22 +42,3 @@ def check(code: str, docs: AdaptorDocs | None = None) -> tuple[Finding, ...]:
     """Return the findings of all rules, by rule and line."""
     job = Job(code, docs)
     return tuple(finding for rule in RULES for finding in rule.findings(job))
-
-
-def check_text(text: str, docs: AdaptorDocs | None = None) -> tuple[Finding, ...]:
-    """Return the findings in the JavaScript blocks of a Markdown text, with line numbers of the text."""
-    return tuple(
-        msgspec.structs.replace(finding, line=finding.line + block.line - 1)
-        for block in javascript_blocks(text)
-        for finding in check(block.code, docs)
-    )
-
-
-__all__ = [
-    "RULES",
-    "Finding",
-    "Job",
-    "Rule",
-    "check",
-    "check_text",
-]

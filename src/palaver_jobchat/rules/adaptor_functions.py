@@ -5,14 +5,15 @@ from difflib import get_close_matches
 from typing import Final
 
 from palaver_jobchat.javascript import SUBSTITUTION, string_value
-from palaver_jobchat.rules.base import Job, Remark, Rule
+from palaver_jobchat.rules.base import Job, Remark, rule
 from palaver_jobchat.rules.operations import unwrap
 
 # Exists in every adaptor, but descriptions often omit it.
 _UNDOCUMENTED = frozenset({"execute"})
 
 
-def _check_known_functions(job: Job) -> Iterator[Remark]:
+@rule("known_functions")
+def known_functions(job: Job) -> Iterator[Remark]:
     docs = job.docs
     if docs is None:
         return
@@ -27,12 +28,6 @@ def _check_known_functions(job: Job) -> Iterator[Remark]:
         yield Remark("error", operation.call.line, message)
 
 
-KNOWN_FUNCTIONS = Rule(
-    id="known_functions",
-    description="Every function that the job calls is one of its adaptor.",
-    check=_check_known_functions,
-)
-
 _PATH_ARGUMENTS: Final = {
     "asData": (0,),
     "each": (0,),
@@ -45,7 +40,8 @@ _PATH_ARGUMENTS: Final = {
 """Arguments that are paths, by function. `dataValue` and the like take a key instead."""
 
 
-def _check_json_path(job: Job) -> Iterator[Remark]:
+@rule("json_path")
+def json_path(job: Job) -> Iterator[Remark]:
     for operation in job.operations.all:
         for index, argument in enumerate(operation.arguments):
             if index not in _PATH_ARGUMENTS.get(operation.name, ()):
@@ -54,6 +50,3 @@ def _check_json_path(job: Job) -> Iterator[Remark]:
             if path is not None and not path.startswith(("$", SUBSTITUTION)):
                 message = f"A path begins with `$`: `'$.{path.strip('.')}'`, or lazy state without quotes."
                 yield Remark("warning", argument.line, message)
-
-
-JSON_PATH = Rule(id="json_path", description="Paths given as text begin with `$`.", check=_check_json_path)

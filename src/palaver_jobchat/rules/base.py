@@ -83,9 +83,9 @@ def _callback_index(entry: Entry) -> int | None:
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """A check of jobs. Its description is that of its evaluator."""
+
     id: str
-    description: str
-    """What the rule requires, as a sentence."""
     check: Callable[[Job], Iterator[Remark]]
     accepts_invalid_code: bool = False
     """Whether it also checks code that does not parse or is nested too deeply."""
@@ -96,6 +96,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             return ()
         remarks = islice(_without_duplicates(self.check(job)), MAX_FINDINGS)
         return tuple(Finding(self.id, remark.level, remark.line, remark.message) for remark in remarks)
+
+
+def rule(rule_id: str, *, accepts_invalid_code: bool = False) -> Callable[[Callable[[Job], Iterator[Remark]]], Rule]:
+    """Make a rule of the function that checks it."""
+    return lambda check: Rule(id=rule_id, check=check, accepts_invalid_code=accepts_invalid_code)
 
 
 def _without_duplicates(remarks: Iterator[Remark]) -> Iterator[Remark]:

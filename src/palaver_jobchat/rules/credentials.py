@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from palaver_jobchat.javascript import SUBSTITUTION, Node, string_value
-from palaver_jobchat.rules.base import Job, Remark, Rule
+from palaver_jobchat.rules.base import Job, Remark, rule
 from palaver_jobchat.rules.operations import unwrap
 
 _SECRET_NAMES: Final = frozenset(
@@ -24,7 +24,8 @@ _IN_QUERY = re.compile(
 _ADVICE = "Put it into the credential of the step, and read it from `$.configuration`."
 
 
-def _check_no_credentials(job: Job) -> Iterator[Remark]:
+@rule("no_credentials", accepts_invalid_code=True)
+def no_credentials(job: Job) -> Iterator[Remark]:
     for node in job.root.walk():
         match node.kind:
             case "pair":
@@ -62,11 +63,3 @@ def _literal_secret(node: Node) -> str | None:
 
 def _contains_secret(text: str) -> bool:
     return bool(_SCHEME.fullmatch(text.strip()) or _IN_URL.search(text) or _IN_QUERY.search(text))
-
-
-NO_CREDENTIALS = Rule(
-    id="no_credentials",
-    description="No password, token, key or secret is written into the job.",
-    check=_check_no_credentials,
-    accepts_invalid_code=True,
-)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from palaver_jobchat.javascript import string_value
-from palaver_jobchat.rules.base import Job, Remark, Rule
+from palaver_jobchat.rules.base import Job, Remark, rule
 
 # All repetitions are bounded, to avoid quadratic time on long lines.
 _IN_COMMENTS = re.compile(
@@ -33,7 +33,8 @@ _IN_STRINGS = re.compile(
 )
 
 
-def _check_no_placeholders(job: Job) -> Iterator[Remark]:
+@rule("no_placeholders", accepts_invalid_code=True)
+def no_placeholders(job: Job) -> Iterator[Remark]:
     for node in job.root.walk():
         if node.kind == "comment":
             for offset, line in enumerate(node.text.split("\n")):
@@ -41,11 +42,3 @@ def _check_no_placeholders(job: Job) -> Iterator[Remark]:
                     yield Remark("warning", node.line + offset, "This comment stands for something to be written.")
         elif (text := string_value(node)) is not None and _IN_STRINGS.search(text):
             yield Remark("warning", node.line, "This text stands for one to be filled in.")
-
-
-NO_PLACEHOLDERS = Rule(
-    id="no_placeholders",
-    description="Nothing stands for code or values that are still to be written.",
-    check=_check_no_placeholders,
-    accepts_invalid_code=True,
-)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from palaver_jobchat.javascript import FUNCTIONS, Node
-from palaver_jobchat.rules.base import Job, Remark, Rule
+from palaver_jobchat.rules.base import Job, Remark, rule
 from palaver_jobchat.rules.operations import (
     JAVASCRIPT_GLOBALS,
     StateFunction,
@@ -157,7 +157,8 @@ _PLAIN_VALUES: Final = frozenset(
 _LIST_METHODS: Final = frozenset("every filter find flatMap forEach includes join map push slice some sort".split())
 
 
-def _check_returns_state(job: Job) -> Iterator[Remark]:
+@rule("returns_state")
+def returns_state(job: Job) -> Iterator[Remark]:
     steps = {step.function for step in job.steps}
     for step in job.steps:
         yield from _check_step(step)
@@ -247,14 +248,8 @@ def _root(node: Node) -> str:
     return node.text if node.kind == "identifier" else ""
 
 
-RETURNS_STATE = Rule(
-    id="returns_state",
-    description="Functions given to `fn`, `each`, `fnIf`, `.then`, `.catch` or as callback return state on every path.",
-    check=_check_returns_state,
-)
-
-
-def _check_keeps_state(job: Job) -> Iterator[Remark]:
+@rule("keeps_state")
+def keeps_state(job: Job) -> Iterator[Remark]:
     last = _last_operation(job)
     for step in job.steps:
         parts = _part_names(step)
@@ -323,14 +318,11 @@ def _destructured_parts(pattern: Node) -> set[str]:
     return {name.text for name in declared_names(pattern)} - rest_names
 
 
-KEEPS_STATE = Rule(
-    id="keeps_state", description="A new state keeps the old one: `{ ...state, data }`.", check=_check_keeps_state
-)
-
 _ASSIGNMENTS = frozenset({"assignment_expression", "augmented_assignment_expression"})
 
 
-def _check_lazy_state(job: Job) -> Iterator[Remark]:
+@rule("lazy_state")
+def lazy_state(job: Job) -> Iterator[Remark]:
     operations = {operation.call for operation in job.operations.all}
     for node in job.scopes.free_references("$"):
         if _is_assigned(node):
@@ -369,14 +361,8 @@ def _is_plain_callback(function: Node, operations: set[Node]) -> bool:
     return call is not None and call not in operations and chain_method(call) is None
 
 
-LAZY_STATE = Rule(
-    id="lazy_state",
-    description="`$` stands only in the arguments of operations, and not in functions.",
-    check=_check_lazy_state,
-)
-
-
-def _check_no_bare_state(job: Job) -> Iterator[Remark]:
+@rule("no_bare_state")
+def no_bare_state(job: Job) -> Iterator[Remark]:
     for node in job.scopes.free_references("state"):
         message = (
             "There is no `state` yet when this is read. Use `$`, or a function that takes `state`."
@@ -385,10 +371,6 @@ def _check_no_bare_state(job: Job) -> Iterator[Remark]:
         )
         yield Remark("error", node.line, message)
 
-
-NO_BARE_STATE = Rule(
-    id="no_bare_state", description="`state` is used only in functions that take it.", check=_check_no_bare_state
-)
 
 _STATE_NAMES: Final = frozenset({"state", "next", "nextState"})
 # These return a value of the state and are meant to be called with it.
@@ -399,7 +381,8 @@ _VALUE_FUNCTIONS: Final = frozenset(
 )
 
 
-def _check_no_state_call(job: Job) -> Iterator[Remark]:
+@rule("no_state_call")
+def no_state_call(job: Job) -> Iterator[Remark]:
     for node in job.root.walk():
         if node.kind != "call_expression" or (name := _called_operation(job, node)) is None:
             continue
@@ -422,14 +405,7 @@ def _called_operation(job: Job, call: Node) -> str | None:
     return name.text if job.scopes.binding(root) is None else None
 
 
-NO_STATE_CALL = Rule(
-    id="no_state_call", description="No operation is called with state by hand.", check=_check_no_state_call
-)
-
-
-def _check_no_alter_state(job: Job) -> Iterator[Remark]:
+@rule("no_alter_state")
+def no_alter_state(job: Job) -> Iterator[Remark]:
     for node in job.scopes.free_references("alterState"):
         yield Remark("warning", node.line, "`alterState` is the old name of `fn`, and going away. Use `fn`.")
-
-
-NO_ALTER_STATE = Rule(id="no_alter_state", description="`fn` is used, not `alterState`.", check=_check_no_alter_state)

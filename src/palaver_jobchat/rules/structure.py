@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 from palaver_jobchat.javascript import FUNCTIONS, Node
-from palaver_jobchat.rules.base import Job, Remark, Rule
+from palaver_jobchat.rules.base import Job, Remark, rule
 from palaver_jobchat.rules.operations import chain_start, unwrap
 from palaver_jobchat.rules.scopes import Declaration
 
 
-def _check_parses(job: Job) -> Iterator[Remark]:
+@rule("parses", accepts_invalid_code=True)
+def parses(job: Job) -> Iterator[Remark]:
     for problem in job.program.syntax.errors:
         message = f"This is not JavaScript: {problem.message} (column {problem.column})."
         yield Remark("error", problem.line, message)
@@ -16,10 +17,8 @@ def _check_parses(job: Job) -> Iterator[Remark]:
         yield Remark("note", 1, "This code is nested too deeply to be checked.")
 
 
-PARSES = Rule(id="parses", description="The job is JavaScript.", check=_check_parses, accepts_invalid_code=True)
-
-
-def _check_no_import(job: Job) -> Iterator[Remark]:
+@rule("no_import")
+def no_import(job: Job) -> Iterator[Remark]:
     for node in job.root.walk():
         match node.kind:
             case "import_statement":
@@ -39,8 +38,6 @@ def _check_no_import(job: Job) -> Iterator[Remark]:
                 pass
 
 
-NO_IMPORT = Rule(id="no_import", description="There is no import, export or require.", check=_check_no_import)
-
 # Imports and exports are reported by another rule.
 _ALLOWED_STATEMENTS = frozenset(
     {"comment", "empty_statement", "hash_bang_line", "import_statement", "export_statement"}
@@ -56,7 +53,8 @@ _DECLARATIONS = frozenset(
 )
 
 
-def _check_top_level_operations(job: Job) -> Iterator[Remark]:
+@rule("top_level_operations")
+def top_level_operations(job: Job) -> Iterator[Remark]:
     operations = {operation.call for operation in job.operations.all}
     for statement in job.root.children:
         if statement.kind in _ALLOWED_STATEMENTS:
@@ -93,14 +91,8 @@ def _is_other_rules_concern(call: Node) -> bool:
     return node is not None and node.text == "$"
 
 
-TOP_LEVEL_OPERATIONS = Rule(
-    id="top_level_operations",
-    description="Only operations stand at the top level, each with its `.then` and `.catch`.",
-    check=_check_top_level_operations,
-)
-
-
-def _check_no_top_level_await(job: Job) -> Iterator[Remark]:
+@rule("no_top_level_await")
+def no_top_level_await(job: Job) -> Iterator[Remark]:
     for node in job.root.walk(skip_inside=FUNCTIONS):
         if node.kind == "await_expression" or (node.kind == "for_in_statement" and node.has("await")):
             yield Remark(
@@ -108,12 +100,8 @@ def _check_no_top_level_await(job: Job) -> Iterator[Remark]:
             )
 
 
-NO_TOP_LEVEL_AWAIT = Rule(
-    id="no_top_level_await", description="`await` stands inside functions only.", check=_check_no_top_level_await
-)
-
-
-def _check_no_duplicate_declarations(job: Job) -> Iterator[Remark]:
+@rule("no_duplicate_declarations")
+def no_duplicate_declarations(job: Job) -> Iterator[Remark]:
     reported: set[tuple[str, int, int]] = set()
     for declared in job.scopes.declared.values():
         for declarations in declared.values():
@@ -139,10 +127,3 @@ def _find_clash(declarations: list[Declaration]) -> tuple[Declaration, Declarati
         if declaration.kind != "self":
             by_kind.setdefault(declaration.kind, declaration)
     return None
-
-
-NO_DUPLICATE_DECLARATIONS = Rule(
-    id="no_duplicate_declarations",
-    description="No name is declared twice in the same place.",
-    check=_check_no_duplicate_declarations,
-)
