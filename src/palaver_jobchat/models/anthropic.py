@@ -23,7 +23,7 @@ from palaver_jobchat.models.base import (
     ToolCallBuilder,
     UsageReport,
 )
-from palaver_jobchat.models.client import CONNECT_TIMEOUT_S, RetryPolicy, SdkModel
+from palaver_jobchat.models.client import CONNECT_TIMEOUT_S, RetryPolicy, SdkModel, next_item
 from palaver_jobchat.models.errors import (
     RequestInfo,
     connection_lost,
@@ -95,8 +95,6 @@ _decode = msgspec.json.Decoder(StreamEvent).decode
 
 
 class SseParser:
-    """Incremental parser of the event stream."""
-
     def __init__(self) -> None:
         self._buffer = b""
 
@@ -212,7 +210,9 @@ class Anthropic(SdkModel[AsyncAnthropic]):
         try:
             sse_parser, parser, body = SseParser(), AnthropicStreamParser(), response.response.aiter_bytes()
             while not parser.is_complete:
-                for stream_event in _parse_events(sse_parser, await _next_bytes(body, info), info):
+                if (chunk := await next_item(body, info)) is None:
+                    raise connection_lost()
+                for stream_event in _parse_events(sse_parser, chunk, info):
                     for event in parser.feed(stream_event):
                         yield event
             await _drain(body)
@@ -246,16 +246,6 @@ class Anthropic(SdkModel[AsyncAnthropic]):
             return body
         choice = {"type": "tool", "name": EDIT_JOB["name"]} if request.must_edit else {"type": "auto"}
         return {**body, "tools": prompt.tools, "tool_choice": choice}
-
-
-async def _next_bytes(body: AsyncIterator[bytes], info: RequestInfo) -> bytes:
-    try:
-        return await anext(body)
-    except StopAsyncIteration:
-        failure = connection_lost()
-    except Exception as error:
-        failure = failure_from_exception(error, info)
-    raise failure
 
 
 def _parse_events(sse_parser: SseParser, chunk: bytes, info: RequestInfo) -> Iterator[StreamEvent]:

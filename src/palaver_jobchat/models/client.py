@@ -7,7 +7,7 @@ import asyncio
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import ClassVar, Final, Generic, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -146,7 +146,6 @@ class SdkModel(ABC, Generic[Client]):
         return bool(self._key)
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop. They are closed with the loop in any case."""
         await self._clients.aclose()
 
     @abstractmethod
@@ -154,10 +153,12 @@ class SdkModel(ABC, Generic[Client]):
 
     def _request_info(self, request: ModelRequest) -> RequestInfo:
         """Return what errors report about a request. Raises Failure if there is no usable key."""
-        info = RequestInfo.from_request(
-            request,
+        key = (request.key or "").strip()
+        info = RequestInfo(
             model=self._model,
-            server_key=self._key,
+            key=key or self._key,
+            key_source="request" if key else "server",
+            field_sizes=request.field_sizes,
             timeout=self._retry_policy.timeout_s,
             setting=self.key_setting,
         )
@@ -174,3 +175,14 @@ class SdkModel(ABC, Generic[Client]):
         except Exception as error:
             failure = failure_from_exception(error, info)
         raise failure
+
+
+async def next_item(stream: AsyncIterator[T], info: RequestInfo) -> T | None:
+    """Return the next part of a response, or None at its end. Raises Failure."""
+    try:
+        return await anext(stream)
+    except StopAsyncIteration:
+        return None
+    except Exception as error:
+        failure = failure_from_exception(error, info)
+    raise failure

@@ -15,7 +15,6 @@ from typing import Any, Final, Literal, cast
 import msgspec
 
 from palaver import Failure
-from palaver_jobchat.models.base import ModelRequest
 
 _STATUS_BY_TYPE: Final = {
     "invalid_request_error": 400,
@@ -46,22 +45,6 @@ class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds without a byte."""
     setting: str
     """Name of the setting that holds the server's key."""
-
-    @classmethod
-    def from_request(
-        cls, request: ModelRequest, *, model: str, server_key: str, timeout: float, setting: str
-    ) -> "RequestInfo":
-        """Use the caller's key, or the server's if the request has none."""
-        key = (request.key or "").strip()
-        key_source: Literal["request", "server"] = "request" if key else "server"
-        return cls(
-            model=model,
-            key=key or server_key,
-            key_source=key_source,
-            field_sizes=request.field_sizes,
-            timeout=timeout,
-            setting=setting,
-        )
 
     def __repr__(self) -> str:
         """Without the key."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
-from openai import AsyncOpenAI, AsyncStream, Timeout
+from openai import AsyncOpenAI, Timeout
 from openai.types.chat import ChatCompletionChunk
 from openai.types.chat.chat_completion_chunk import ChoiceDelta, ChoiceDeltaToolCall
 from openai.types.completion_usage import CompletionUsage
@@ -21,8 +21,8 @@ from palaver_jobchat.models.base import (
     ToolCallBuilder,
     UsageReport,
 )
-from palaver_jobchat.models.client import CONNECT_TIMEOUT_S, RetryPolicy, SdkModel
-from palaver_jobchat.models.errors import RequestInfo, connection_lost, failure_from_exception
+from palaver_jobchat.models.client import CONNECT_TIMEOUT_S, RetryPolicy, SdkModel, next_item
+from palaver_jobchat.models.errors import connection_lost
 from palaver_jobchat.prompt import EDIT_JOB, Prompt
 
 _STOP_REASONS: Final[dict[str, StopReason]] = {
@@ -150,8 +150,6 @@ ANTHROPIC_URL: Final = "https://api.anthropic.com"
 
 
 class OpenAI(SdkModel[AsyncOpenAI]):
-    """A model behind an OpenAI-compatible endpoint."""
-
     key_setting = "PALAVER_JOBCHAT_API_KEY"
 
     def __init__(
@@ -183,7 +181,7 @@ class OpenAI(SdkModel[AsyncOpenAI]):
         response = await self._open(info, lambda client: client.chat.completions.create(**body, stream=True))
         try:
             parser = ChunkParser()
-            while (chunk := await _next_chunk(response, info)) is not None:
+            while (chunk := await next_item(response, info)) is not None:
                 for event in parser.feed(chunk):
                     yield event
             for event in parser.end():
@@ -214,14 +212,3 @@ class OpenAI(SdkModel[AsyncOpenAI]):
 def _origin(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port
-
-
-async def _next_chunk(stream: AsyncStream[ChatCompletionChunk], info: RequestInfo) -> ChatCompletionChunk | None:
-    """Return the next chunk, or None at the end."""
-    try:
-        return await anext(stream)
-    except StopAsyncIteration:
-        return None
-    except Exception as error:
-        failure = failure_from_exception(error, info)
-    raise failure

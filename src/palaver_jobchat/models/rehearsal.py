@@ -9,13 +9,16 @@ import re
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from palaver_jobchat import models
 from palaver_jobchat.models.base import Model, ModelEvent, ModelRequest
 from palaver_jobchat.settings import Settings
+
+if TYPE_CHECKING:
+    from palaver_jobchat.testing import ReceivedRequest
 
 NOTICE: Final = {
     "level": "info",
@@ -27,18 +30,13 @@ NOTICE: Final = {
 class RehearsalModel:
     """Plays `rehearsal_step`. The server starts with the first request."""
 
+    name = "rehearsal"
+    is_configured = True
+
     def __init__(self, settings: Settings) -> None:
         self._settings = msgspec.structs.replace(settings, provider="anthropic", model="rehearsal")
         self._lock = threading.Lock()
         self._model: Model | None = None
-
-    @property
-    def name(self) -> str:
-        return "rehearsal"
-
-    @property
-    def is_configured(self) -> bool:
-        return True
 
     async def aclose(self) -> None:
         if self._model is not None:
@@ -111,12 +109,6 @@ _MEANINGS: Final = {
 }
 
 
-class RehearsalRequest(Protocol):
-    """The part of a request that is used here."""
-
-    body: Any
-
-
 class _Question(msgspec.Struct, frozen=True, kw_only=True):
     question: str
     job: str
@@ -130,8 +122,8 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
         return bool(_CHANGE.search(self.question)) and (not is_question or bool(_POLITE.search(self.question)))
 
 
-def rehearsal_step(request: RehearsalRequest) -> dict[str, Any]:
-    body = cast("dict[str, Any]", request.body)
+def rehearsal_step(request: "ReceivedRequest") -> dict[str, Any]:
+    body: dict[str, Any] = request.body
     if body.get("tool_choice", {}).get("type") == "tool":
         return _step("", [])  # A correction: the first edits were right.
     question = _parse_request(body)

@@ -6,6 +6,9 @@ that server's responses.
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
+from typing import Any
+
+import msgspec
 
 from palaver import Failure, PalaverError
 from palaver_jobchat.models.anthropic import STOP_REASONS, TokenCounts, usage_from_tokens
@@ -21,13 +24,11 @@ from palaver_jobchat.models.errors import ProviderError, RequestInfo, connection
 from palaver_jobchat.testing import script
 from palaver_jobchat.testing.script import ScriptBlock, ScriptStep, ScriptUsage, read_script
 
-NAME = "scripted"
-
 
 class ScriptedModel:
     """Plays `request.script`: its first step or, for a correction, its second."""
 
-    name = NAME
+    name = "scripted"
     is_configured = True
 
     def __init__(self, *, timeout: float = 120.0) -> None:
@@ -38,7 +39,7 @@ class ScriptedModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         info = RequestInfo(
-            model=NAME,
+            model=self.name,
             key="",
             key_source="server",
             field_sizes=request.field_sizes,
@@ -99,13 +100,8 @@ def _block_events(block: ScriptBlock, chunks: int, call_id: str, *, is_open: boo
 
 
 def _usage_report(usage: ScriptUsage, *, output_tokens: int) -> UsageReport:
-    tokens = TokenCounts(
-        input_tokens=usage.input_tokens,
-        output_tokens=output_tokens,
-        cache_read_input_tokens=usage.cache_read_input_tokens,
-        cache_creation_input_tokens=usage.cache_creation_input_tokens,
-    )
-    return UsageReport(usage_from_tokens(tokens))
+    tokens: dict[str, Any] = {**msgspec.structs.asdict(usage), "output_tokens": output_tokens}
+    return UsageReport(usage_from_tokens(TokenCounts(**tokens)))
 
 
 def _provider_error(error: script.ScriptError) -> ProviderError:

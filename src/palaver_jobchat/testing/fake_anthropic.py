@@ -27,13 +27,10 @@ from palaver_jobchat.testing.script import (
     ScriptBlock,
     ScriptError,
     ScriptStep,
-    ScriptUsage,
     read_script,
     read_step,
     split_text,
 )
-
-RequestHandler = Callable[["HttpExchange"], Awaitable[None]]
 
 
 class HttpExchange:
@@ -68,7 +65,7 @@ class HttpExchange:
 class Connection(asyncio.Protocol):
     """An HTTP/1.1 connection that handles one request after another."""
 
-    def __init__(self, handler: RequestHandler, open_connections: "set[Connection]") -> None:
+    def __init__(self, handler: Callable[[HttpExchange], Awaitable[None]], open_connections: "set[Connection]") -> None:
         self._handler = handler
         self._open = open_connections
         self._transport: asyncio.Transport | None = None
@@ -146,24 +143,15 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
-_encode = msgspec.json.Encoder().encode
-
-
 def sse_frame(name: str, **data: Any) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), _encode({"type": name, **data}))
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode({"type": name, **data}))
 
 
 def stream_frames(step: ScriptStep, *, number: int, model: str) -> Iterator[tuple[float, bytes]]:
     """Yield the frames of a response, each with the seconds to wait before it. An incomplete one stays open."""
-    yield (
-        0,
-        sse_frame(
-            "message_start",
-            message=_message_body(
-                number, model, usage=_usage_body(step.usage, output=min(1, step.usage.output_tokens))
-            ),
-        ),
-    )
+    usage = msgspec.structs.asdict(step.usage)
+    first_usage = {**usage, "output_tokens": min(1, step.usage.output_tokens)}
+    yield 0, sse_frame("message_start", message=_message_body(number, model, usage=first_usage))
     yield 0, sse_frame("ping")
     last = len(step.content) - 1
     for index, block in enumerate(step.content):
@@ -176,14 +164,15 @@ def stream_frames(step: ScriptStep, *, number: int, model: str) -> Iterator[tupl
         yield 0, sse_frame("error", **error_body(step.then_error, number))
     if not step.is_incomplete:
         delta = {"stop_reason": step.stop_reason, "stop_sequence": None, "stop_details": None}
-        yield 0, sse_frame("message_delta", delta=delta, usage=_usage_body(step.usage))
+        yield 0, sse_frame("message_delta", delta=delta, usage=usage)
         yield 0, sse_frame("message_stop")
 
 
 def complete_message(step: ScriptStep, *, number: int, model: str) -> dict[str, Any]:
     """Return the response of a request that does not stream."""
     content = [_complete_block(block, number, index) for index, block in enumerate(step.content)]
-    return _message_body(number, model, content=content, stop_reason=step.stop_reason, usage=_usage_body(step.usage))
+    usage = msgspec.structs.asdict(step.usage)
+    return _message_body(number, model, content=content, stop_reason=step.stop_reason, usage=usage)
 
 
 def error_body(error: ScriptError, number: int) -> dict[str, Any]:
@@ -197,19 +186,16 @@ def request_id(number: int) -> str:
 
 
 def _message_body(number: int, model: str, **fields: Any) -> dict[str, Any]:
-    message: dict[str, Any] = {
+    return {
         "id": f"msg_{number}",
         "type": "message",
         "role": "assistant",
         "model": model,
         "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        **fields,
     }
-    return {**message, "stop_reason": None, "stop_sequence": None, **fields}
-
-
-def _usage_body(tokens: ScriptUsage, *, output: int | None = None) -> dict[str, int]:
-    usage = msgspec.structs.asdict(tokens)
-    return usage if output is None else {**usage, "output_tokens": output}
 
 
 def _empty_block(block: ScriptBlock, number: int, index: int) -> dict[str, Any]:

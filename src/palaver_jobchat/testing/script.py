@@ -119,7 +119,6 @@ class ScriptStep(_StrictStruct, frozen=True):
 
     @property
     def content(self) -> list[ScriptBlock]:
-        """The content blocks."""
         if self.blocks is not None:
             return self.blocks
         return [] if self.text is None else [ScriptBlock(text=self.text)]
