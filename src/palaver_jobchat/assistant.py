@@ -7,18 +7,18 @@ are sent back to the model once. reply.py builds what follows the model's text.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from palaver import Context, Failure, Usage
 from palaver_jobchat import edits, javascript, reply, rules
 from palaver_jobchat.adaptors.entries import AdaptorDocs, Selection, select_entries
-from palaver_jobchat.adaptors.names import Adaptor
+from palaver_jobchat.adaptors.library import AdaptorLibrary
 from palaver_jobchat.docs.previous_results import RagResults, select_results
-from palaver_jobchat.docs.search import Query, SearchResults, build_query
+from palaver_jobchat.docs.search import DocsRetriever, build_query
 from palaver_jobchat.edit_report import failure_reason
-from palaver_jobchat.edits import EditOutcome, EditResult, requested_edits
+from palaver_jobchat.edits import EditResult, requested_edits
 from palaver_jobchat.javascript import Syntax
 from palaver_jobchat.models.base import Model, ModelRequest
 from palaver_jobchat.payload import Payload, PreviousTopic
@@ -65,7 +65,11 @@ def _tool_results(calls: Sequence[dict[str, Any]], result: EditResult, syntax: S
             continue
         count = len(requested_edits([call.get("input")]))
         call_edits, remaining = remaining[:count], remaining[count:]
-        lines = [line for number, outcome in call_edits for line in _failure_line(number, outcome)]
+        lines = [
+            f"Edit {number} was not applied: {failure_reason(outcome)}."
+            for number, outcome in call_edits
+            if outcome.state == "failed"
+        ]
         is_last = call is edit_calls[-1]
         if is_last:
             lines += [f"Line {problem.line}, column {problem.column}: {problem.message}." for problem in syntax.errors]
@@ -76,32 +80,12 @@ def _tool_results(calls: Sequence[dict[str, Any]], result: EditResult, syntax: S
         yield _tool_result(call, "\n".join(lines) or "Applied.", is_error=is_error)
 
 
-def _failure_line(number: int, outcome: EditOutcome) -> Iterator[str]:
-    if outcome.state == "failed":
-        yield f"Edit {number} was not applied: {failure_reason(outcome)}."
-
-
 def _tool_result(call: dict[str, Any], text: str, *, is_error: bool) -> dict[str, Any]:
     result = {"type": "tool_result", "tool_use_id": call.get("id"), "content": text}
     return {**result, "is_error": True} if is_error else result
 
 
 ProgressCallback = Callable[[str], None]
-
-
-class AdaptorDocsSource(Protocol):
-    async def look_up(self, adaptor: Adaptor, *, download: bool, on_progress: ProgressCallback) -> AdaptorDocs:
-        """Return an adaptor's docs. `on_progress` gets a line for the user when a step takes a while."""
-        ...
-
-
-class DocsSource(Protocol):
-    @property
-    def has_index(self) -> bool: ...
-
-    async def search(self, query: Query) -> SearchResults | None:
-        """Return the matching passages, or None if there is no usable index."""
-        ...
 
 
 class Knowledge(msgspec.Struct, frozen=True):
@@ -115,7 +99,7 @@ class Knowledge(msgspec.Struct, frozen=True):
 class Assistant:
     """Answers questions. Stateless between them."""
 
-    def __init__(self, settings: Settings, model: Model, adaptors: AdaptorDocsSource, docs: DocsSource) -> None:
+    def __init__(self, settings: Settings, model: Model, adaptors: AdaptorLibrary, docs: DocsRetriever) -> None:
         self._settings = settings
         self._model = model
         self._adaptors = adaptors
@@ -161,7 +145,9 @@ class Assistant:
                 async for usage in usages:
                     yield usage
             edited = corrector.edited or edited
-            edited = msgspec.structs.replace(edited, findings=await self._check_code(edited.result, knowledge.docs))
+            if edited.result.suggested is not None:
+                findings = await asyncio.to_thread(rules.check, edited.result.suggested, knowledge.docs)
+                edited = msgspec.structs.replace(edited, findings=findings)
         reply_builder = ReplyBuilder(
             payload=payload, collector=collector, model=self._model.name, docs=knowledge.docs, rag=knowledge.rag
         )
@@ -205,11 +191,6 @@ class Assistant:
         )
         return Knowledge(docs, selection, rag_results)
 
-    async def _check_code(self, result: EditResult, docs: AdaptorDocs | None) -> Sequence[rules.Finding]:
-        if result.suggested is None:
-            return ()
-        return await asyncio.to_thread(rules.check, result.suggested, docs)
-
 
 class EditCorrection:
     """A second request to the model when edits failed, or when they broke a job that parsed."""
@@ -231,7 +212,8 @@ class EditCorrection:
             return
         on_progress("Correcting an edit")
         correction_collector = StreamCollector(self._usage_counter)
-        request = msgspec.structs.replace(self._request, prompt=self._prompt(edited), must_edit=True)
+        prompt = correction_prompt(self._request.prompt, self._collector.blocks, edited.result, edited.syntax)
+        request = msgspec.structs.replace(self._request, prompt=prompt, must_edit=True)
         error = None
         try:
             async with aclosing(self._model.stream(request)) as events:
@@ -248,9 +230,6 @@ class EditCorrection:
         else:
             self.edited = msgspec.structs.replace(edited, correction_error=error)
 
-    def _prompt(self, edited: EditedJob) -> Prompt:
-        return correction_prompt(self._request.prompt, self._collector.blocks, edited.result, edited.syntax)
-
 
 def _needs_correction(edited: EditedJob) -> bool:
     return bool(edited.result.failed) or (not edited.syntax.ok and javascript.check_syntax(edited.result.job).ok)
@@ -260,17 +239,13 @@ def _apply_requested_edits(job: str, collector: StreamCollector) -> EditedJob | 
     """Return the job with the model's edits applied, or None if it requested none."""
     assert collector.finished is not None
     if collector.finished.reason == "length":
-        return (
-            EditedJob(edits.truncated_result(job), javascript.check_syntax(job), None)
-            if collector.has_edit_call
-            else None
-        )
+        return _edited_job(edits.truncated_result(job)) if collector.has_edit_call else None
     requested = collector.edits if collector.finished.reason != "content-filter" else []
     return _edited_job(edits.apply_edits(job, requested)) if requested else None
 
 
-def _edited_job(result: EditResult, correction_error: str | None = None) -> EditedJob:
-    return EditedJob(result, javascript.check_syntax(result.code), correction_error)
+def _edited_job(result: EditResult) -> EditedJob:
+    return EditedJob(result, javascript.check_syntax(result.code))
 
 
 def _apply_correction(result: EditResult, requested: list[object]) -> EditedJob:

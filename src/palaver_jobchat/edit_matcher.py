@@ -56,13 +56,18 @@ def reindent(code: str, match: Match) -> str:
     return "\n".join(_shift_line(line, match) if line.strip() else line for line in code.split("\n"))
 
 
+def common_prefix(first: str, second: str) -> str:
+    for length, (left, right) in enumerate(zip(first, second, strict=False)):
+        if left != right:
+            return first[:length]
+    return min(first, second, key=len)
+
+
 def _shift_line(line: str, match: Match) -> str:
     if match.added:
         return match.added + line
-    common = 0  # A line with less indentation loses all it has.
-    while common < len(match.removed) and line[common] == match.removed[common]:
-        common += 1
-    return line[common:]
+    # A line with less indentation loses all it has.
+    return line.removeprefix(common_prefix(line, match.removed))
 
 
 def _offsets(text: str, code: str, overlap: Overlap, *, shared: int = 0) -> Iterator[int]:

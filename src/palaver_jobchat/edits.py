@@ -19,8 +19,6 @@ _LINE_END = re.compile(r"\r?\n")
 
 
 class EditOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one edit."""
-
     action: str = ""
     old: str = ""
     new: str = ""
@@ -38,8 +36,6 @@ class EditOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EditResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A job before and after its edits."""
-
     job: str
     """The code before the edits."""
     code: str
@@ -67,7 +63,7 @@ def requested_edits(inputs: Sequence[object]) -> list[object]:
 
 def apply_edits(job: str, edits: object) -> EditResult:
     """Apply edits to a job. Never raises, whatever the edits are."""
-    return _apply_all(EditResult(job=job, code=job), edits)
+    return _apply_all(job, job, edits)
 
 
 def truncated_result(job: str) -> EditResult:
@@ -81,44 +77,44 @@ def apply_correction(result: EditResult, edits: object) -> EditResult:
     If there are as many as failed edits, they are matched one by one; otherwise they are applied all together or not at
     all.
     """
-    attempt = _apply_all(EditResult(job=result.job, code=result.code), edits)
-    failed = result.failed
-    if len(attempt.outcomes) == len(failed):
+    attempt = _apply_all(result.job, result.code, edits)
+    if len(attempt.outcomes) == len(result.failed):
         second = iter(attempt.outcomes)
         outcomes = tuple(
             _prefer_applied(first, next(second)) if first.state == "failed" else first for first in result.outcomes
         )
-        return EditResult(job=result.job, code=attempt.code, outcomes=outcomes)
-    if attempt.failed or attempt.code == result.code:
+    elif attempt.failed or attempt.code == result.code:
         return result
-    outcomes = tuple(
-        msgspec.structs.replace(outcome, state="applied", how="corrected", reason=None, lines=())
-        if outcome.state == "failed"
-        else outcome
-        for outcome in result.outcomes
-    )
-    return EditResult(job=result.job, code=attempt.code, outcomes=outcomes)
+    else:
+        outcomes = tuple(
+            msgspec.structs.replace(outcome, state="applied", how="corrected", reason=None, lines=())
+            if outcome.state == "failed"
+            else outcome
+            for outcome in result.outcomes
+        )
+    return msgspec.structs.replace(attempt, outcomes=outcomes)
 
 
 def apply_syntax_correction(result: EditResult, edits: object, parses: Callable[[str], bool]) -> EditResult:
     """Apply edits that should fix the syntax; return the result unchanged if they don't."""
-    attempt = _apply_all(EditResult(job=result.job, code=result.code), edits)
+    attempt = _apply_all(result.job, result.code, edits)
     if attempt.failed or attempt.code == result.code or not parses(attempt.code):
         return result
-    return EditResult(job=result.job, code=attempt.code, outcomes=result.outcomes)
+    return msgspec.structs.replace(attempt, outcomes=result.outcomes)
 
 
 def _prefer_applied(first: EditOutcome, second: EditOutcome) -> EditOutcome:
     return msgspec.structs.replace(second, how="corrected") if second.state == "applied" else first
 
 
-def _apply_all(before: EditResult, edits: object) -> EditResult:
-    newline = "\r\n" if 2 * before.job.count("\r\n") > before.job.count("\n") else "\n"
-    code, outcomes = before.code, list[EditOutcome]()
+def _apply_all(job: str, code: str, edits: object) -> EditResult:
+    """Apply edits to `code`, which results from earlier edits of `job`."""
+    newline = "\r\n" if 2 * job.count("\r\n") > job.count("\n") else "\n"
+    outcomes: list[EditOutcome] = []
     for edit in cast("list[object]", edits) if isinstance(edits, list) else [edits]:
-        code, outcome = _apply_one(code, edit, newline=newline, is_blank=not before.job.strip() and not code.strip())
+        code, outcome = _apply_one(code, edit, newline=newline, is_blank=not job.strip() and not code.strip())
         outcomes.append(outcome)
-    return EditResult(job=before.job, code=code, outcomes=tuple(outcomes))
+    return EditResult(job=job, code=code, outcomes=tuple(outcomes))
 
 
 def _apply_one(code: str, edit: object, *, newline: str, is_blank: bool) -> tuple[str, EditOutcome]:

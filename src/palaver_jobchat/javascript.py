@@ -5,13 +5,15 @@ Parsing never raises, and its time is limited.
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
 import msgspec
 import tree_sitter
 import tree_sitter_javascript
+
+from palaver_jobchat.edit_matcher import common_prefix
 
 
 class SyntaxProblem(msgspec.Struct, frozen=True):
@@ -21,8 +23,6 @@ class SyntaxProblem(msgspec.Struct, frozen=True):
 
 
 class Syntax(msgspec.Struct, frozen=True):
-    """Whether code parses, and its first errors."""
-
     ok: bool = True
     errors: tuple[SyntaxProblem, ...] = ()
 
@@ -42,7 +42,6 @@ FUNCTIONS: Final = frozenset(
         "method_definition",
     }
 )
-"""Node kinds of functions."""
 
 # Small, because each read releases the GIL and checks the time. (The parser's progress callback crashes the process
 # in tree-sitter 0.26.0.)
@@ -118,11 +117,8 @@ class Node:
 class Program:
     """Parsed code. The tree is built on first use."""
 
-    def __init__(self, code: str, source: bytes, tree: tree_sitter.Tree, syntax: Syntax, *, is_complete: bool) -> None:
-        self.code = code
-        self.syntax = syntax
-        self.is_complete = is_complete
-        """Whether all of the code was parsed within the time limit."""
+    def __init__(self, source: bytes, tree: tree_sitter.Tree, problems: Sequence[SyntaxProblem]) -> None:
+        self.syntax = Syntax(ok=not problems, errors=tuple(problems))
         self._source = source
         self._tree = tree
 
@@ -150,10 +146,10 @@ def parse_program(code: str) -> Program:
     read, stop_offset = _timed_reader(source)
     tree = tree_sitter.Parser(_LANGUAGE).parse(read)
     if (end := stop_offset()) is not None:
-        problem = _problem_at(source, end, "reading it took too long, and the rest was not read")
-        return Program(code, source, tree, Syntax(ok=False, errors=(problem,)), is_complete=False)
-    problems = tuple(_find_problems(tree.root_node, source))
-    return Program(code, source, tree, Syntax(ok=not problems, errors=problems), is_complete=True)
+        problems = [_problem_at(source, end, "reading it took too long, and the rest was not read")]
+    else:
+        problems = _find_problems(tree.root_node, source)
+    return Program(source, tree, problems)
 
 
 def _timed_reader(source: bytes) -> tuple[Callable[[int, object], bytes], Callable[[], int | None]]:
@@ -292,7 +288,8 @@ def javascript_blocks(text: str) -> list[CodeBlock]:
             blocks += _code_block(opening, lines, start_line)
             opening = None
         else:
-            lines.append(_remove_indent(line, opening["indent"]))
+            # Without the indentation or quote marks of the list or quotation that the block is part of.
+            lines.append(line.removeprefix(common_prefix(line, opening["indent"])))
     return blocks + _code_block(opening, lines, start_line) if opening is not None else blocks
 
 
@@ -304,11 +301,3 @@ def _is_closing_fence(line: str, fence: str) -> bool:
 def _code_block(opening: re.Match[str], lines: list[str], start_line: int) -> list[CodeBlock]:
     code = "\n".join(lines)
     return [CodeBlock(code, start_line)] if opening["language"].lower() in _LANGUAGES and code.strip() else []
-
-
-def _remove_indent(line: str, indent: str) -> str:
-    """Remove the indentation or quote marks of the list or quotation that a block is part of."""
-    length = 0
-    while length < min(len(line), len(indent)) and line[length] == indent[length]:
-        length += 1
-    return line[length:]

@@ -172,8 +172,6 @@ _INSTRUCTIONS = {mode: f"{ROLE}\n\n{RULES}\n\n{PRIMER}\n\n{answers}" for mode, a
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """The content of one request to the model."""
-
     system: list[dict[str, Any]]
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]]
@@ -192,9 +190,10 @@ def build_prompt(
         "" if docs is None else _adaptor_block(docs, selection),
         "\n\n".join(_retrieved_sections(selection, results)),
     ]
+    question = [_text_block("\n\n".join(_job_sections(payload.context))), _text_block(payload.question)]
     return Prompt(
         system=[_text_block(block) | _CACHED for block in blocks if block],
-        messages=[*_history_messages(payload.history), {"role": "user", "content": _question_blocks(payload)}],
+        messages=[*_history_messages(payload.history), {"role": "user", "content": question}],
         tools=[EDIT_JOB] if payload.mode == "edits" else [],
     )
 
@@ -253,11 +252,6 @@ def _history_messages(history: Sequence[Turn]) -> list[dict[str, Any]]:
     if messages:
         messages[-1]["content"] = [messages[-1]["content"][0] | _CACHED]
     return messages
-
-
-def _question_blocks(payload: Payload) -> list[dict[str, Any]]:
-    context = "\n\n".join(_job_sections(payload.context))
-    return [_text_block(context), _text_block(payload.question)]
 
 
 def _job_sections(context: JobContext) -> Iterator[str]:

@@ -26,11 +26,9 @@ FinishReason = Literal["stop", "length", "content-filter"]
 
 
 class EditedJob(msgspec.Struct, frozen=True):
-    """A job with the model's edits applied."""
-
     result: EditResult
     syntax: Syntax
-    correction_error: str | None
+    correction_error: str | None = None
     """Code of the error that ended the correction request."""
     findings: Sequence[Finding] = ()
 
@@ -58,8 +56,6 @@ def require_content(collector: StreamCollector, usage_counter: UsageCounter) -> 
 
 
 class ReplyBuilder(msgspec.Struct, frozen=True, kw_only=True):
-    """Builds the outputs that follow the model's text."""
-
     payload: Payload
     collector: StreamCollector
     model: str

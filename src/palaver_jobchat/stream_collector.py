@@ -40,11 +40,8 @@ class UsageCounter:
             ),
         )
         self._current += increase
-        return (
-            increase
-            if any((increase.total_tokens, increase.cached_input_tokens, increase.cache_creation_input_tokens))
-            else None
-        )
+        counts = (increase.total_tokens, increase.cached_input_tokens, increase.cache_creation_input_tokens)
+        return increase if any(counts) else None
 
     def close(self) -> None:
         """End the current request: later updates belong to the next one."""
@@ -63,8 +60,6 @@ class UsageCounter:
 
 
 class StreamCollector:
-    """Builds one response of a model from its events."""
-
     def __init__(self, usage_counter: UsageCounter) -> None:
         self.calls: list[ToolCallFinished] = []
         self.has_edit_call = False

@@ -17,6 +17,7 @@ from palaver_jobchat.adaptors import names
 from palaver_jobchat.adaptors.entries import AdaptorDocs
 from palaver_jobchat.adaptors.library import AdaptorLibrary
 from palaver_jobchat.adaptors.names import Adaptor
+from palaver_jobchat.edit_matcher import common_prefix
 from palaver_jobchat.javascript import CodeBlock, javascript_blocks
 from palaver_jobchat.rules import RULES, Finding, Job, Rule, adaptor_functions
 from palaver_jobchat.settings import read_settings
@@ -35,25 +36,15 @@ def find_changes_outside(code: str, *, old: str, span: tuple[int, int]) -> tuple
     lines = _LINE.findall(old)
     before, after = "".join(lines[: max(first - 1, 0)]), "".join(lines[max(last, 0) :])
     if not code.startswith(before):
-        equal_lines = _count_equal_lines(code, before)
+        equal_lines = common_prefix(code, before).count("\n")
         message = "This was changed, though it stands before what was to change."
         return (Finding(OUTSIDE_UNTOUCHED, "error", equal_lines + 1, message),)
     if not code[len(before) :].endswith(after):
-        from_end = _count_equal_lines(code[::-1], after[::-1])
+        from_end = common_prefix(code[::-1], after[::-1]).count("\n")
         line = max(code.count("\n") + 1 - from_end, 1)
         message = "This was changed, though it stands after what was to change."
         return (Finding(OUTSIDE_UNTOUCHED, "error", line, message),)
     return ()
-
-
-def _count_equal_lines(code: str, other: str) -> int:
-    """Return the number of equal lines at the start."""
-    length = 0
-    for left, right in zip(code, other, strict=False):
-        if left != right:
-            break
-        length += 1
-    return code.count("\n", 0, length)
 
 
 class SuggestedCode(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,24 +129,17 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The first and last line of the old job that may be changed."""
 
 
-class Check(msgspec.Struct, frozen=True):
-    """The outcome of one expectation."""
-
-    key: str
-    problem: str | None = None
-
-
 def score_expected(case: Case) -> Score:
     """Return the share of the row's expectations that hold. Passes if all do."""
-    checks = list(check_expected(parse_expected(case.expected), suggested_code(case)))
+    checks = dict(check_expected(parse_expected(case.expected), suggested_code(case)))
     if not checks:
         raise Skip("no_expected", "the row expects nothing")
-    problems = [check.problem for check in checks if check.problem is not None]
+    problems = [problem for problem in checks.values() if problem is not None]
     return Score(
         passed=not problems,
         score=1 - len(problems) / len(checks),
         reason=" ".join(problems),
-        details={"checks": {check.key: check.problem is None for check in checks}},
+        details={"checks": {key: problem is None for key, problem in checks.items()}},
     )
 
 
@@ -175,26 +159,26 @@ def expected_span(value: Any) -> tuple[int, int] | None:
     return None if span is UNSET else span
 
 
-def check_expected(expected: Expected, suggestion: SuggestedCode) -> Iterator[Check]:
-    """Yield the check of each key that is set."""
+def check_expected(expected: Expected, suggestion: SuggestedCode) -> Iterator[tuple[str, str | None]]:
+    """Yield each key that is set, with the problem of the expectation or None if it holds."""
     text = suggestion.text if suggestion.new is None else suggestion.new
     if expected.edit is not UNSET:
-        yield Check("edit", _edit_problem(expected.edit, suggestion))
+        yield "edit", _edit_problem(expected.edit, suggestion)
     if expected.code is not UNSET:
-        yield Check("code", _code_problem(expected.code, suggestion))
+        yield "code", _code_problem(expected.code, suggestion)
     if expected.contains is not UNSET:
         missing = [needle for needle in _needles(expected.contains) if needle not in text]
-        yield Check("contains", f"This is missing: {_join_quoted(missing)}." if missing else None)
+        yield "contains", f"This is missing: {_join_quoted(missing)}." if missing else None
     if expected.absent is not UNSET:
         present = [needle for needle in _needles(expected.absent) if needle in text]
-        yield Check("absent", f"This should not be there: {_join_quoted(present)}." if present else None)
+        yield "absent", f"This should not be there: {_join_quoted(present)}." if present else None
     if expected.span is not UNSET:
         findings = (
             find_changes_outside(suggestion.new, old=suggestion.old, span=expected.span)
             if suggestion.new is not None
             else ()
         )
-        yield Check("span", f"Line {findings[0].line}: {findings[0].message}" if findings else None)
+        yield "span", f"Line {findings[0].line}: {findings[0].message}" if findings else None
 
 
 def _edit_problem(expected: bool, suggestion: SuggestedCode) -> str | None:  # noqa: FBT001
@@ -225,11 +209,6 @@ def _join_quoted(texts: list[str]) -> str:
 
 
 _BY_ID = {rule.id: rule for rule in RULES}
-
-
-class ParsedBlock(msgspec.Struct, frozen=True):
-    block: CodeBlock
-    job: Job
 
 
 async def adaptor_docs(case: Case) -> AdaptorDocs | None:
@@ -267,30 +246,28 @@ def score_outside_untouched(case: Case) -> Score:
     return score
 
 
-def _parsed_blocks(case: Case, docs: AdaptorDocs | None) -> list[ParsedBlock]:
+def _parsed_blocks(case: Case, docs: AdaptorDocs | None) -> list[tuple[CodeBlock, Job]]:
     blocks = suggested_code(case).blocks
     if not blocks:
         raise Skip("no_code", "the answer suggests no code")
-    return [ParsedBlock(block, Job(block.code, docs)) for block in blocks]
+    return [(block, Job(block.code, docs)) for block in blocks]
 
 
-def _skip_reason(rule: Rule, code: Sequence[ParsedBlock]) -> tuple[str, str] | None:
+def _skip_reason(rule: Rule, code: Sequence[tuple[CodeBlock, Job]]) -> tuple[str, str] | None:
     """Return the code and message of why a rule does not apply, or None if it does."""
-    if rule is adaptor_functions.known_functions and all(block.job.docs is None for block in code):
+    if rule is adaptor_functions.known_functions and all(job.docs is None for _, job in code):
         return "no_docs", "there is no description of this very version of the adaptor"
-    if not any(
-        rule.accepts_invalid_code or (block.job.program.syntax.ok and not block.job.is_too_deep) for block in code
-    ):
+    if not any(rule.accepts(job) for _, job in code):
         return "not_readable", "the code is not JavaScript, or nested too deeply"
     return None
 
 
-def _score_blocks(rule: Rule, code: Sequence[ParsedBlock]) -> Score:
+def _score_blocks(rule: Rule, code: Sequence[tuple[CodeBlock, Job]]) -> Score:
     return _score_findings(
         [
-            msgspec.structs.replace(finding, line=finding.line + parsed.block.line - 1)
-            for parsed in code
-            for finding in rule.findings(parsed.job)
+            msgspec.structs.replace(finding, line=finding.line + block.line - 1)
+            for block, job in code
+            for finding in rule.findings(job)
         ]
     )
 

@@ -90,9 +90,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     accepts_invalid_code: bool = False
     """Whether it also checks code that does not parse or is nested too deeply."""
 
+    def accepts(self, job: Job) -> bool:
+        return self.accepts_invalid_code or (job.program.syntax.ok and not job.is_too_deep)
+
     def findings(self, job: Job) -> tuple[Finding, ...]:
         """Return up to MAX_FINDINGS findings."""
-        if not self.accepts_invalid_code and (not job.program.syntax.ok or job.is_too_deep):
+        if not self.accepts(job):
             return ()
         remarks = islice(_without_duplicates(self.check(job)), MAX_FINDINGS)
         return tuple(Finding(self.id, remark.level, remark.line, remark.message) for remark in remarks)

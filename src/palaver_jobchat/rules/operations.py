@@ -56,6 +56,11 @@ class StateFunction(msgspec.Struct, frozen=True):
     state_index: int = 0
     """Index of the state among its parameters."""
 
+    @property
+    def parameter(self) -> Node | None:
+        """The parameter that takes the state."""
+        return next(iter(parameters(self.function)[self.state_index :]), None)
+
 
 class Operations(msgspec.Struct, frozen=True):
     """The operations of a job, in order, and the handlers of their `.then` and `.catch`."""
@@ -138,7 +143,6 @@ def chain_method(call: Node) -> Literal["then", "catch", "finally"] | None:
 
 
 def chain_start(call: Node) -> Node:
-    """Return the first call of a chain."""
     while chain_method(call) is not None:
         member = call.child("function")
         target = member.child("object") if member is not None else None

@@ -32,8 +32,6 @@ class Declaration(msgspec.Struct, frozen=True):
 
 
 class Scopes:
-    """All declarations of a program."""
-
     def __init__(self, root: Node) -> None:
         self._root = root
         self.declared: dict[Node, dict[str, list[Declaration]]] = {}

@@ -11,7 +11,6 @@ from palaver_jobchat.rules.operations import (
     arguments,
     chain_method,
     chain_start,
-    parameters,
     unwrap,
 )
 from palaver_jobchat.rules.scopes import declared_names
@@ -210,7 +209,7 @@ def _non_state_description(expression: Node, step: StateFunction) -> str | None:
             return None
 
 
-def _non_state_call(call: Node, state_names: frozenset[str]) -> str | None:
+def _non_state_call(call: Node, state_names: set[str]) -> str | None:
     callee = call.child("function")
     method = callee.child("property") if callee is not None and callee.kind == "member_expression" else None
     if callee is None or method is None:
@@ -224,18 +223,18 @@ def _non_state_call(call: Node, state_names: frozenset[str]) -> str | None:
     return None
 
 
-def _state_names(step: StateFunction) -> tuple[frozenset[str], frozenset[str]]:
+def _state_names(step: StateFunction) -> tuple[set[str], set[str]]:
     """Return the names of the state in a function, and those of its parts if the parameter destructures it."""
-    function_parameters = parameters(step.function)
-    if len(function_parameters) <= step.state_index:
-        return frozenset(), frozenset()
-    parameter = function_parameters[step.state_index]
-    if parameter.kind == "identifier":
-        return frozenset({parameter.text}), frozenset()
-    rest_names = frozenset(
-        name.text for node in parameter.children if node.kind == "rest_pattern" for name in declared_names(node)
-    )
-    return frozenset(), frozenset(name.text for name in declared_names(parameter)) - rest_names
+    parameter = step.parameter
+    if parameter is not None and parameter.kind == "identifier":
+        return {parameter.text}, set()
+    return set(), set() if parameter is None else _names_without_rest(parameter)
+
+
+def _names_without_rest(pattern: Node) -> set[str]:
+    """Return the names that a pattern declares, but not `rest` of `...rest`."""
+    rest = {name.text for node in pattern.children if node.kind == "rest_pattern" for name in declared_names(node)}
+    return {name.text for name in declared_names(pattern)} - rest
 
 
 def _root(node: Node) -> str:
@@ -288,8 +287,7 @@ def _spreads_state(expression: Node, parts: frozenset[str]) -> bool:
 
 def _part_names(step: StateFunction) -> frozenset[str]:
     """Return the names of parts of the state: `data` after `const { data, ...rest } = state`, but not `rest`."""
-    function_parameters = parameters(step.function)
-    parameter = function_parameters[step.state_index] if len(function_parameters) > step.state_index else None
+    parameter = step.parameter
     names = _destructured_parts(parameter) if parameter is not None else set[str]()
     body = step.function.child("body")
     for node in body.walk(skip_inside=FUNCTIONS) if body is not None else ():
@@ -309,13 +307,8 @@ def _part_names(step: StateFunction) -> frozenset[str]:
 
 
 def _destructured_parts(pattern: Node) -> set[str]:
-    """Return the names of the parts that a pattern takes from the state, without `...rest`."""
-    if pattern.kind != "object_pattern":
-        return set()
-    rest_names = {
-        name.text for node in pattern.children if node.kind == "rest_pattern" for name in declared_names(node)
-    }
-    return {name.text for name in declared_names(pattern)} - rest_names
+    """Return the names of the parts that a pattern takes from the state."""
+    return _names_without_rest(pattern) if pattern.kind == "object_pattern" else set()
 
 
 _ASSIGNMENTS = frozenset({"assignment_expression", "augmented_assignment_expression"})
