@@ -111,6 +111,12 @@ def strip_page_mark(text: str) -> str:
 
 
 T = TypeVar("T")
+_TYPE_MESSAGES: dict[type[Any], str] = {
+    str: "must be a string",
+    dict: "must be an object",
+    list: "must be a list",
+    bool: "must be true or false",
+}
 
 
 class _PayloadReader:
@@ -122,23 +128,13 @@ class _PayloadReader:
     def add_error(self, field: str, message: str) -> None:
         self.errors.append({"field": field, "message": message})
 
-    def text(self, holder: Mapping[str, Any], key: str, field: str) -> str | None:
-        return self._read(holder, key, field, str, "must be a string")
-
-    def object(self, holder: Mapping[str, Any], key: str, field: str) -> Mapping[str, Any]:
-        return self._read(holder, key, field, dict[str, Any], "must be an object") or {}
-
-    def list(self, holder: Mapping[str, Any], key: str, field: str) -> list[Any]:
-        return self._read(holder, key, field, list[Any], "must be a list") or []
-
-    def flag(self, holder: Mapping[str, Any], key: str) -> bool | None:
-        return self._read(holder, key, key, bool, "must be true or false")
-
-    def _read(self, holder: Mapping[str, Any], key: str, field: str, kind: type[T], message: str) -> T | None:
-        value = holder.get(key)
-        if value is None or isinstance(value, get_origin(kind) or kind):
+    def read(self, holder: Mapping[str, Any], field: str, kind: type[T]) -> T | None:
+        """Return the value of a field, which is the last part of its path, or None if there is none of this type."""
+        value = holder.get(field.rpartition(".")[2])
+        python_type: type[Any] = get_origin(kind) or kind
+        if value is None or isinstance(value, python_type):
             return cast("T | None", value)
-        self.add_error(field, message)
+        self.add_error(field, _TYPE_MESSAGES[python_type])
         return None
 
 
@@ -152,11 +148,12 @@ def parse_payload(body: object, limits: PayloadLimits = LIMITS) -> Payload:
     if not isinstance(content, str) or not content.strip():
         reader.add_error("content", "must be a string that is not blank")
         content = ""
-    history = tuple(_turns(reader.list(fields, "history", "history"), reader))
-    context = _context(reader.object(fields, "context", "context"), reader)
-    meta = reader.object(fields, "meta", "meta")
-    results = reader.list(reader.object(meta, "rag", "meta.rag"), "search_results", "meta.rag.search_results")
-    flags = {name: reader.flag(fields, name) for name in FLAGS}
+    history = tuple(_turns(reader.read(fields, "history", list[Any]) or [], reader))
+    context = _context(reader.read(fields, "context", dict[str, Any]) or {}, reader)
+    meta = reader.read(fields, "meta", dict[str, Any]) or {}
+    rag = reader.read(meta, "meta.rag", dict[str, Any]) or {}
+    results = reader.read(rag, "meta.rag.search_results", list[Any]) or []
+    flags = {name: reader.read(fields, name, bool) for name in FLAGS}
     payload = Payload(
         content=content,
         history=history,
@@ -193,17 +190,17 @@ def _turns(items: list[Any], reader: _PayloadReader) -> Iterator[Turn]:
 
 
 def _context(fields: Mapping[str, Any], reader: _PayloadReader) -> JobContext:
-    name = reader.text(fields, "adaptor", "context.adaptor")
+    name = reader.read(fields, "context.adaptor", str)
     adaptor = names.parse_adaptor(name) if name and name.strip() else None
     if name and name.strip() and adaptor is None:
         reader.add_error("context.adaptor", f"must look like '{names.EXAMPLE}'")
     return JobContext(
-        expression=reader.text(fields, "expression", "context.expression"),
+        expression=reader.read(fields, "context.expression", str),
         adaptor=adaptor,
-        page=reader.text(fields, "page_name", "context.page_name"),
+        page=reader.read(fields, "context.page_name", str),
         input=_to_text(fields.get("input")),
         output=_to_text(fields.get("output")),
-        log=reader.text(fields, "log", "context.log"),
+        log=reader.read(fields, "context.log", str),
     )
 
 
@@ -215,18 +212,14 @@ def _previous_topic(value: object) -> PreviousTopic | None:
     """Parse `meta.job_chat` of an earlier answer. The client sends it back: an invalid one is ignored."""
     if not isinstance(value, dict):
         return None
+    ignored_errors = _PayloadReader()
     meta = cast("dict[str, Any]", value)
-    adaptor: Any = meta.get("adaptor")
-    adaptor_fields = cast("dict[str, Any]", adaptor) if isinstance(adaptor, dict) else {}
+    adaptor = ignored_errors.read(meta, "adaptor", dict[str, Any]) or {}
     return PreviousTopic(
-        page=_string(meta.get("page")),
-        adaptor=_string(adaptor_fields.get("name")),
-        version=_string(adaptor_fields.get("version")),
+        page=ignored_errors.read(meta, "page", str),
+        adaptor=ignored_errors.read(adaptor, "name", str),
+        version=ignored_errors.read(adaptor, "version", str),
     )
-
-
-def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _mode(new: bool | None, suggest: bool | None, reader: _PayloadReader) -> Literal["plain", "edits"]:  # noqa: FBT001 (two flags)

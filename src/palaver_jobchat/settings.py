@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import msgspec
+import platformdirs
 
 from palaver import PalaverError
 from palaver_jobchat.payload import PayloadLimits
@@ -44,6 +45,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     adaptor_budget: int = 40_000
     docs_budget: int = 12_000
     limits: PayloadLimits = PayloadLimits()
+
+    @property
+    def cache_folder(self) -> Path:
+        return Path(self.cache).expanduser() if self.cache else platformdirs.user_cache_path("palaver-jobchat")
 
     def __repr__(self) -> str:
         """Without the key."""

@@ -99,11 +99,10 @@ def _type_entry(typedef: dict[str, Any], tags: list[dict[str, Any]], description
     name = _strip_text(typedef.get("name"))
     fields = list(_tag_fields(tags, "property"))
     properties = ", ".join(field.head(field.name) for field in fields if "." not in field.name)
-    signature = (
-        f"type {name} = {{ {properties} }}" if properties else f"type {name} = {_type_of(typedef.get('type')) or 'any'}"
-    )
-    lines = [signature, *_paragraph(description), *_field_lines("Properties:", fields), *_examples(tags)]
-    return Entry(name, signature, "\n".join(lines), "type")
+    definition = f"{{ {properties} }}" if properties else _type_of(typedef.get("type")) or "any"
+    signature = f"type {name} = {definition}"
+    lines = [signature, description, *_field_lines("Properties:", fields), *_examples(tags)]
+    return Entry(name, signature, "\n".join(filter(None, lines)), "type")
 
 
 def _function_entry(name: str, params: object, tags: list[dict[str, Any]], description: str) -> Entry:
@@ -114,8 +113,8 @@ def _function_entry(name: str, params: object, tags: list[dict[str, Any]], descr
     heads = [fields_by_name[param].head(param) if param in fields_by_name else param for param in names]
     return_types = [kind for tag in tags if tag.get("title") == "returns" if (kind := _type_of(tag.get("type")))]
     signature = f"{name}({', '.join(heads)})" + (f": {return_types[0]}" if return_types else "")
-    lines = [signature, *_paragraph(description), *_field_lines("Parameters:", fields), *_examples(tags)]
-    return Entry(name, signature, "\n".join(lines))
+    lines = [signature, description, *_field_lines("Parameters:", fields), *_examples(tags)]
+    return Entry(name, signature, "\n".join(filter(None, lines)))
 
 
 def _tag_fields(tags: list[dict[str, Any]], title: str) -> Iterator[_Field]:
@@ -156,10 +155,6 @@ def _type_of(value: object, depth: int = 0) -> str | None:
             return f"{inner(kind.get('expression'))}<{arguments}>" if arguments else inner(kind.get("expression"))
         case _:
             return "any"
-
-
-def _paragraph(text: str) -> list[str]:
-    return [text] if text else []
 
 
 def _field_lines(title: str, fields: list[_Field]) -> list[str]:

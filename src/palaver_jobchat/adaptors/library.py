@@ -18,7 +18,6 @@ from typing import Literal, assert_never
 from urllib.parse import quote
 
 import msgspec
-import platformdirs
 
 from palaver import PalaverError
 from palaver_jobchat.adaptors import names, npm_registry
@@ -135,8 +134,7 @@ class AdaptorLibrary:
         return msgspec.structs.replace(missing, version=version)
 
     def _create_sources(self, settings: Settings) -> list[_Source]:
-        cache = Path(settings.cache).expanduser() if settings.cache else platformdirs.user_cache_path("palaver-jobchat")
-        location = settings.adaptors
+        cache, location = settings.cache_folder, settings.adaptors
         if location.startswith(("http://", "https://")):
             # One folder per URL: the same name may have different content elsewhere.
             url_cache = cache / f"url-{sha256(location.encode()).hexdigest()[:12]}"

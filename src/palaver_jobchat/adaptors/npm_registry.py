@@ -9,7 +9,6 @@ import asyncio
 import base64
 import binascii
 import gzip
-import logging
 import os
 import re
 import shutil
@@ -31,6 +30,7 @@ from palaver_jobchat.adaptors.http_fetch import (
     SingleFlight,
     fetch_first,
     fetch_url,
+    log,
     may_redirect,
     wait_for,
 )
@@ -205,7 +205,6 @@ class _LimitedStream:
 
 CACHE_TTL_S = 3600.0
 _MAX_PACKAGES = 200
-log = logging.getLogger("palaver_jobchat")
 
 
 class NpmRegistry:

@@ -279,7 +279,6 @@ def _sample_digest() -> str:
 
 
 def _is_valid_index(file: Path) -> bool:
-    """Whether a cached file is an intact index."""
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             (state,) = database.execute("PRAGMA quick_check(1)").fetchone()

@@ -25,8 +25,6 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """A part of a document."""
-
     title: str
     """The document's title."""
     section: str

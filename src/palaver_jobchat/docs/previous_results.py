@@ -14,8 +14,6 @@ MAX_RESULT_CHARACTERS = 4_000
 
 
 class RagResults(msgspec.Struct, frozen=True):
-    """The search results of a turn, and its queries."""
-
     results: tuple[SearchResult, ...] = ()
     queries: tuple[str, ...] = ()
 

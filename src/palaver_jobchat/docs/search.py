@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import platformdirs
 
 from palaver import PalaverError
 from palaver_jobchat.bm25 import content_terms
@@ -37,6 +36,7 @@ _SHORT_QUESTION_CHARACTERS = 40
 _MAX_TERMS = 20
 _MAX_SCORED_ROWS = 6_000  # A few milliseconds.
 _IGNORED_TERMS = ("openfn", "job", "jobs")
+_CHUNK_QUERY = "SELECT text, title, section, path FROM chunks WHERE id = ?"
 _RANK_QUERY = """
     SELECT rowid, -rank FROM words
     WHERE words MATCH ? AND rank MATCH 'bm25(4.0, 2.0, 1.0)' ORDER BY rank LIMIT ?
@@ -149,11 +149,6 @@ def _rarest_terms(database: sqlite3.Connection, terms: Sequence[str]) -> list[st
     return selected
 
 
-def _load_chunks(database: sqlite3.Connection, chunk_ids: Sequence[int]) -> dict[int, SearchResult]:
-    query = "SELECT text, title, section, path FROM chunks WHERE id = ?"
-    return {chunk_id: SearchResult(*database.execute(query, (chunk_id,)).fetchone()) for chunk_id in chunk_ids}
-
-
 def _best_chunks(database: sqlite3.Connection, scores: Mapping[int, float], terms: Sequence[str]) -> list[SearchResult]:
     """Return the relevant chunks, best first: they contain the question's words and score near the best.
 
@@ -163,7 +158,10 @@ def _best_chunks(database: sqlite3.Connection, scores: Mapping[int, float], term
     ranking = list(scores)
     # The first batch usually suffices, and counting terms is slow.
     for start in range(0, len(ranking), _BATCH_SIZE):
-        chunks = _load_chunks(database, ranking[start : start + _BATCH_SIZE])
+        chunks = {
+            chunk_id: SearchResult(*database.execute(_CHUNK_QUERY, (chunk_id,)).fetchone())
+            for chunk_id in ranking[start : start + _BATCH_SIZE]
+        }
         counts = _term_counts(chunks, terms)
         relevant += [
             (chunk, scores[chunk_id]) for chunk_id, chunk in chunks.items() if counts[chunk_id] >= min(2, len(terms))
@@ -262,9 +260,7 @@ class DocsRetriever:
                     self._warn(error.message)
                 self._vector_search = VectorSearch(self._model) if self._model is not None else None
             if self._file is None:
-                cache = self._settings.cache
-                folder = Path(cache).expanduser() if cache else platformdirs.user_cache_path("palaver-jobchat")
-                self._file = self._build_sample_index(folder)
+                self._file = self._build_sample_index(self._settings.cache_folder)
                 self._has_failed = False
             return self._file, self._vector_search
 
