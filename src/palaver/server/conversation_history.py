@@ -77,7 +77,8 @@ def plan_regenerate(message_id: str) -> TurnPlan:
     """Regenerate an answer: answer the message before it again."""
 
     def plan(db: Connection, project: str, thread: str) -> ThreadTurn:
-        _require_node(db, project, thread, message_id, "/again")
+        if message_tree.get_node(db, project, thread, message_id) is None:
+            raise ItemNotFound(message_id, pointer="/again")
         branch = threads.get_branch(db, project, thread, message_id)
         if branch[-1].message.role not in ("assistant", "tool"):
             raise InvalidValue("Only an answer can be given again: name parent to answer this one.", pointer="/again")
@@ -109,7 +110,9 @@ def plan_ui_chat(sent_messages: Sequence[Message], ui_request: UIRequest) -> Tur
         branch = threads.get_branch(db, project, thread)
         target = message_tree.get_node(db, project, thread, ui_request.about) if ui_request.about is not None else None
         if ui_request.regenerates:
-            return _turn_after(db, project, thread, _without_answer(_branch_to(db, project, thread, target) or branch))
+            if target is not None:
+                branch = threads.get_branch(db, project, thread, target.id)
+            return _turn_after(db, project, thread, _without_answer(branch))
         recent = _messages_after_last_answer(sent_messages)
         if target is not None and target.message.role == "user":
             return ThreadTurn(target.parent, _messages_up_to(db, project, thread, target.parent), tuple(recent[-1:]))
@@ -127,34 +130,18 @@ def _messages_up_to(db: Connection, project: str, thread: str, node_id: str | No
     return tuple(node.message for node in threads.get_branch(db, project, thread, node_id))
 
 
-def _branch_to(db: Connection, project: str, thread: str, node: Node | None) -> list[Node]:
-    return [] if node is None else threads.get_branch(db, project, thread, node.id)
-
-
 def _turn_after(db: Connection, project: str, thread: str, branch: Sequence[Node]) -> ThreadTurn:
     parent_id = branch[-1].id if branch else None
     message_tree.check_parent(db, project, thread, parent_id)
     return ThreadTurn(parent_id, tuple(node.message for node in branch))
 
 
-def _require_node(db: Connection, project: str, thread: str, node_id: str, pointer: str) -> Node:
-    node = message_tree.get_node(db, project, thread, node_id)
-    if node is None:
-        raise ItemNotFound(node_id, pointer=pointer)
-    return node
-
-
 def _without_answer(branch: Sequence[Node]) -> Sequence[Node]:
     """Return the branch without the answer at its end: the last assistant and tool messages of one run."""
     end = len(branch)
-    last = branch[-1] if branch else None
-    while last is not None and end and _belongs_to_answer(branch[end - 1], last.run):
+    while end and branch[end - 1].run == branch[-1].run and branch[end - 1].message.role in ("assistant", "tool"):
         end -= 1
     return branch[:end]
-
-
-def _belongs_to_answer(node: Node, run: str | None) -> bool:
-    return node.run == run and node.message.role in ("assistant", "tool")
 
 
 def _last_user_text(messages: Sequence[Message]) -> str | None:
@@ -256,16 +243,23 @@ class HistoryResolver:
             workflow.bind(call)
             added_nodes: Sequence[Node] = ()
             if turn.new_messages:
-                added_nodes = await self._database.write(_append_messages, project, thread.id, turn, self._now())
+                added_nodes = await self._database.write(
+                    threads.append_messages,
+                    project,
+                    thread.id,
+                    turn.parent,
+                    turn.new_messages,
+                    origin="client",
+                    at=self._now(),
+                )
                 # The stored messages may be redacted; the run gets the original ones.
                 messages_with_ids = [
                     assign_node_id(message, node.id)
                     for message, node in zip(turn.new_messages, added_nodes, strict=True)
                 ]
                 call = replace(call, messages=(*preface, *turn.stored, *messages_with_ids))
-            protocol_request = (
-                with_message_id(protocol_request, run) if isinstance(protocol_request, UIRequest) else protocol_request
-            )
+            if isinstance(protocol_request, UIRequest):
+                protocol_request = with_message_id(protocol_request, run)
             answers = added_nodes[-1].id if added_nodes else turn.parent
             origin = replace(origin, reading=protocol_request, thread=thread.id, answers=answers, stored_messages=())
             yield ResolvedCall(call, protocol_request, origin, run, added_nodes)
@@ -356,11 +350,6 @@ def with_message_id(ui_request: UIRequest, run: str) -> UIRequest:
     return replace(ui_request, message=f"msg_{run.removeprefix('run_')}_1")
 
 
-def _append_messages(db: Connection, project: str, thread: str, turn: ThreadTurn, at: datetime) -> list[Node]:
-    """Append the new messages; the current branch ends there."""
-    return threads.append_messages(db, project, thread, turn.parent, turn.new_messages, origin="client", at=at)
-
-
 def _append_question(
     db: Connection, project: str, thread: str, messages: tuple[Message, ...], at: datetime
 ) -> str | None:
@@ -374,13 +363,9 @@ def _append_question(
 def _plan_turn(db: Connection, plan: TurnPlan, project: str, thread: str) -> ThreadTurn:
     """Plan a turn and look up its files. Raises NotFound for a missing file of a new message."""
     turn = plan(db, project, thread)
-    required_messages = (
-        file_references.require_files(db, project, turn.new_messages)
-        if has_files(turn.new_messages)
-        else turn.new_messages
-    )
-    stored = tuple(files.replace_missing_files(db, project, turn.stored))
-    return turn._replace(stored=stored, new_messages=required_messages)
+    if has_files(turn.new_messages):
+        turn = turn._replace(new_messages=file_references.require_files(db, project, turn.new_messages))
+    return turn._replace(stored=tuple(files.replace_missing_files(db, project, turn.stored)))
 
 
 def _resolve_files(db: Connection, project: str, messages: tuple[Message, ...], body: object) -> tuple[Message, ...]:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from palaver.core import json
 from palaver.core.descriptions import Description
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import Engine
@@ -88,9 +87,6 @@ class ServerEndpoints:
         return json_response(200, {"status": "ready"})
 
 
-_JSON = (("content-type", "application/json"),)
-
-
 class ServedWorkflows(NamedTuple):
     """The workflows that these endpoints describe."""
 
@@ -124,5 +120,4 @@ def get_model(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
 def agent_info(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
     """Answer GET /agent/info, which MLflow's clients call."""
     name = served.default() if request.workflow is None else served.find(request.workflow).name
-    document = {"name": name or "palaver", "use_case": "agent", "agent_api": "responses"}
-    return HttpResponse(status=200, headers=_JSON, body=json.encode(document))
+    return json_response(200, {"name": name or "palaver", "use_case": "agent", "agent_api": "responses"})

@@ -6,8 +6,7 @@ stored are reported in a 200 (partial success), so that exporters don't retry.
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cache
-from types import ModuleType
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -80,14 +79,7 @@ class OtlpReceiver:
 
 def preload_decoder() -> None:
     """Import the decoder, called in a thread at start, so that the first request is fast."""
-    _load_ingest()
-
-
-@cache
-def _load_ingest() -> ModuleType:
-    from palaver.traces import ingest
-
-    return ingest
+    import_module("palaver.traces.ingest")
 
 
 def otlp_error(error: PalaverError, exchange: Exchange, *, status: int) -> HttpResponse:

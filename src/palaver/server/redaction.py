@@ -76,9 +76,9 @@ class RedactionPolicy:
         rules = self._workflow_rules.get(workflow)
         if rules is None or not any("traces" in rule.scope for rule in rules):
             return None
-        return lambda span: self._workflow_redactor(project, workflow).redact_span(span)
+        return lambda span: self._redactor(project, workflow, "traces", rules).redact_span(span)
 
-    # Runs and conversations
+    # Runs, conversations and test sets
 
     @property
     def redacts_runs(self) -> bool:
@@ -87,13 +87,7 @@ class RedactionPolicy:
 
     def run_redactor(self, project: str, workflow: str | None) -> "RunRedactor | None":
         """Return the redactor for a run, if any rule applies."""
-        rules = [*self._workflow_rules.get(workflow or "", ()), *self._rules]
-        if not any("runs" in rule.scope for rule in rules):
-            return None
-        from palaver.traces.redaction.redactor import RunRedactor
-
-        rules_owner = "" if workflow not in self._workflow_rules else workflow or ""
-        return RunRedactor(self._redactor(project, rules_owner, "runs", rules))
+        return self._run_redactor(project, workflow, "runs")
 
     def messages(self, project: str, workflow: str | None, messages: Sequence[Message]) -> Sequence[Message]:
         redactor = self.run_redactor(project, workflow)
@@ -107,20 +101,18 @@ class RedactionPolicy:
         redactor = self.run_redactor(project, workflow)
         return (call, reading) if redactor is None else (redactor.redact_call(call), redactor.redact_value(reading))
 
-    # Test sets
-
     def case_redactor(self, project: str, workflow: str | None) -> "RunRedactor | None":
         """Return the redactor for test cases created from traces, if any rule applies."""
+        return self._run_redactor(project, workflow, "testsets")
+
+    def _run_redactor(self, project: str, workflow: str | None, scope: "RuleScope") -> "RunRedactor | None":
         rules = [*self._workflow_rules.get(workflow or "", ()), *self._rules]
-        if not any("testsets" in rule.scope for rule in rules):
+        if not any(scope in rule.scope for rule in rules):
             return None
         from palaver.traces.redaction.redactor import RunRedactor
 
         rules_owner = "" if workflow not in self._workflow_rules else workflow or ""
-        return RunRedactor(self._redactor(project, rules_owner, "testsets", rules))
-
-    def _workflow_redactor(self, project: str, workflow: str) -> "Redactor":
-        return self._redactor(project, workflow, "traces", self._workflow_rules[workflow])
+        return RunRedactor(self._redactor(project, rules_owner, scope, rules))
 
     def _redactor(self, project: str, workflow: str, scope: "RuleScope", rules: "Sequence[Rule]") -> "Redactor":
         key = (project if self._hash_key else "", workflow, scope)  # Only hashes depend on the project.

@@ -89,28 +89,11 @@ class RouteMatch(NamedTuple):
     parameters: Mapping[str, str] = {}
 
 
-def call_endpoint(
-    protocol: ModuleType,
-    *,
-    column: StatusColumn = "b",
-    workflow_in_body: bool = False,
-    cancels_on_disconnect: bool = True,
-    interrupts_session: bool = False,
-) -> Endpoint:
+def call_endpoint(protocol: ModuleType, *, column: StatusColumn = "b") -> Endpoint:
     adapter = cast("Adapter", protocol)
     encode_error = cast("ErrorEncoder", adapter.encode_error)
     name = protocol.__name__.removesuffix(".adapter").rpartition(".")[2]
-    return Endpoint(
-        "call",
-        ("POST",),
-        encode_error,
-        adapter,
-        cancels_on_disconnect=cancels_on_disconnect,
-        interrupts_session=interrupts_session,
-        workflow_in_body=workflow_in_body,
-        status_column=column,
-        protocol=name,
-    )
+    return Endpoint("call", ("POST",), encode_error, adapter, status_column=column, protocol=name)
 
 
 def _metadata_endpoint(
@@ -129,16 +112,17 @@ def _openai_error(error: PalaverError, request: None, *, status: int) -> HttpRes
     return openai.error_response(error, status=status)
 
 
+_RESPONSES = call_endpoint(responses)._replace(workflow_in_body=True)
 WORKFLOW_ROUTES: dict[str, Endpoint] = {
     "inspect": _metadata_endpoint(endpoints.inspect_workflow, agenta.error_response, ("GET", "POST"), column="a"),
     "invoke": call_endpoint(invoke, column="a"),
     "run": call_endpoint(run, column="a"),
     "test": call_endpoint(run, column="a"),
-    "invocations": call_endpoint(responses, workflow_in_body=True),
-    "responses": call_endpoint(responses, workflow_in_body=True),
-    "v1/responses": call_endpoint(responses, workflow_in_body=True),
-    "v1/chat/completions": call_endpoint(chat_completions, workflow_in_body=True),
-    "api/chat": call_endpoint(ui_stream, cancels_on_disconnect=False, interrupts_session=True),
+    "invocations": _RESPONSES,
+    "responses": _RESPONSES,
+    "v1/responses": _RESPONSES,
+    "v1/chat/completions": call_endpoint(chat_completions)._replace(workflow_in_body=True),
+    "api/chat": call_endpoint(ui_stream)._replace(cancels_on_disconnect=False, interrupts_session=True),
     "v1/models": _metadata_endpoint(endpoints.list_models, _openai_error),
     "agent/info": _metadata_endpoint(endpoints.agent_info, _openai_error),
 }
@@ -149,16 +133,13 @@ def _stored_endpoint(handler: StoredHandler, *methods: str) -> Endpoint:
     return Endpoint("stored", methods, _openai_error, stored_handler=handler, status_column="b")
 
 
+_ui_stream_error = cast("ErrorEncoder", ui_stream.encode_error)
 _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
     (name, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", name)), endpoint)
     for name, endpoint in {
         "v1/models/{model}": _metadata_endpoint(endpoints.get_model, _openai_error),
-        "api/chat/{id}/stream": Endpoint(
-            "resume", _READ, cast("ErrorEncoder", ui_stream.encode_error), status_column="b"
-        ),
-        "api/chat/{id}/stop": Endpoint(
-            "stop", ("POST",), cast("ErrorEncoder", ui_stream.encode_error), status_column="b"
-        ),
+        "api/chat/{id}/stream": Endpoint("resume", _READ, _ui_stream_error, status_column="b"),
+        "api/chat/{id}/stop": Endpoint("stop", ("POST",), _ui_stream_error, status_column="b"),
         "(v1/)?responses/{id}": _stored_endpoint(StoredResponses.response, "GET", "HEAD", "DELETE"),
         "(v1/)?responses/{id}/cancel": _stored_endpoint(StoredResponses.cancel, "POST"),
         "(v1/)?responses/{id}/input_items": _stored_endpoint(StoredResponses.input_items, "GET", "HEAD"),

@@ -3,18 +3,17 @@
 Objects of another project are reported as not found; below `/{w}`, also those of another workflow.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 from sqlalchemy import Connection
 
-from palaver.core.events import Event, RunStarted
+from palaver.core.events import Event
 from palaver.core.history_validation import validate_history
 from palaver.core.messages import Message, has_files
 from palaver.engine.engine import new_id
-from palaver.engine.run_reader import RunReader
+from palaver.engine.run_reader import RunReader, started_event
 from palaver.errors import (
     ConversationLocked,
     ConversationNotFound,
@@ -85,7 +84,7 @@ class StoredResponses:
             return await self._delete(project, stored)
         if not query.stream:
             return _encode_response(stored, await self._run_reader.read_log_of(stored.row))
-        protocol_request, started = _decode_request(stored), _started_event(stored)
+        protocol_request, started = _decode_request(stored), started_event(stored.row)
         batches = self._run_reader.follow(project, stored.row.id)
         encode = resumed_encoder(protocol_request, query.after)
         encode = pad_deltas(encode) if self._settings.obfuscate else encode
@@ -205,24 +204,16 @@ class StoredResponses:
 
 def _encode_response(stored: StoredRun, log: Sequence[Event]) -> HttpResponse:
     status = "queued" if stored.row.status == "queued" else "in_progress"
-    return stored_response(log, _decode_request(stored), started=_started_event(stored), status_if_running=status)
+    return stored_response(log, _decode_request(stored), started=started_event(stored.row), status_if_running=status)
 
 
 def _decode_request(stored: StoredRun) -> ResponsesRequest:
     return msgspec.convert(stored.reading, ResponsesRequest)
 
 
-def _started_event(stored: StoredRun) -> RunStarted:
-    row = stored.row
-    return RunStarted(0, row.id, row.session, row.created_at, row.trace_id or "")
-
-
 def _encode_conversation(thread: Thread) -> HttpResponse:
-    return conversation_response(thread.id, thread.created_at, _text_metadata(thread.metadata))
-
-
-def _text_metadata(metadata: Mapping[str, Any]) -> Mapping[str, str]:
-    return {name: value for name, value in metadata.items() if isinstance(value, str)}
+    metadata = {name: value for name, value in thread.metadata.items() if isinstance(value, str)}
+    return conversation_response(thread.id, thread.created_at, metadata)
 
 
 def _branch_items(branch: Sequence[Node], thread: str) -> list[StoredItem]:

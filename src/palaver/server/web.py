@@ -5,6 +5,7 @@ once: no file is opened because of the spelling of a path.
 """
 
 import asyncio
+import base64
 import hashlib
 import re
 import secrets
@@ -168,7 +169,6 @@ def _choose_encoding(available: tuple[str, ...], accepted: str) -> str:
     return next((name for name in available if accepts.get(name, False)), "")
 
 
-_HOME_POLICY = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:3rem auto;padding:0 1rem}"
     "body{color:#1c2024;background:#fff}h1{font-size:1.6rem;margin-bottom:.2rem}"
@@ -179,6 +179,10 @@ _STYLE = (
     "vertical-align:middle}span.no{background:#eee;color:#555}a{color:#1a56a8}"
     "@media(prefers-color-scheme:dark){body{background:#15181b;color:#e8eaed}p{color:#a5acb3}pre{background:#1f2428}"
     "span{background:#1b3357;color:#a9cbff}span.no{background:#2b3035;color:#b9bec4}a{color:#8ab8ff}}"
+)
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+_HOME_POLICY = (
+    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
 
@@ -196,10 +200,8 @@ def plain_home_page(registry: Registry, host: str, root_path: str) -> HttpRespon
     )
     headers = (
         ("content-type", "text/html; charset=utf-8"),
-        ("content-security-policy", _HOME_POLICY.format(_STYLE_HASH)),
-        ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
-        ("cross-origin-opener-policy", "same-origin"),
+        ("content-security-policy", _HOME_POLICY),
+        *_HEADERS,
     )
     return HttpResponse(status=200, headers=headers, body=body.encode())
 
@@ -209,12 +211,3 @@ def _section(description: Description, base: str) -> str:
     description_html = f"<p>{escape(description.description)}</p>" if description.description else ""
     command = curl_command(description, base)
     return f"<h2>{escape(description.name)} {badge}</h2>{description_html}<pre>{escape(command)}</pre>"
-
-
-def _hash_style(style: str) -> str:
-    import base64
-
-    return base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-
-
-_STYLE_HASH = _hash_style(_STYLE)

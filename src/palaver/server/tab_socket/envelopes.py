@@ -51,38 +51,6 @@ class _NumberOnly(msgspec.Struct):
     id: RequestNumber
 
 
-class _ResponseStart(msgspec.Struct):
-    id: int
-    status: int
-    headers: Mapping[str, str]
-
-
-class _ResponseData(msgspec.Struct):
-    id: int
-    data: str
-
-
-class _ResponseEnd(msgspec.Struct):
-    id: int
-    end: bool = True
-
-
-class _ErrorBody(msgspec.Struct):
-    code: str
-    message: str
-
-
-class _ErrorMessage(msgspec.Struct):
-    id: int | None
-    error: _ErrorBody
-
-
-class _ChangeMessage(msgspec.Struct, omit_defaults=True):
-    changed: str
-    ref: str
-    run: str | None = None
-
-
 class MalformedRequest(Exception):
     """A message that is not a valid request; `id` is its number, if it has one."""
 
@@ -172,21 +140,22 @@ def encode_start(number: int, status: int, headers: Iterable[tuple[bytes, bytes]
         name, text = raw_name.lower().decode("latin-1"), value.decode("latin-1")
         if raw_name.lower() not in _OMITTED_RESPONSE_HEADERS:
             joined[name] = f"{joined[name]}, {text}" if name in joined else text
-    return _encode(_ResponseStart(number, status, joined))
+    return _encode({"id": number, "status": status, "headers": joined})
 
 
 def encode_data(number: int, text: str) -> bytes:
-    return _encode(_ResponseData(number, text))
+    return _encode({"id": number, "data": text})
 
 
 def encode_end(number: int) -> bytes:
-    return _encode(_ResponseEnd(number))
+    return _encode({"id": number, "end": True})
 
 
 def encode_error(number: int | None, code: str, message: str) -> bytes:
     """Encode the end of a request that failed or was cut off."""
-    return _encode(_ErrorMessage(number, _ErrorBody(code, message)))
+    return _encode({"id": number, "error": {"code": code, "message": message}})
 
 
 def encode_change(change: Change) -> bytes:
-    return _encode(_ChangeMessage(change.kind, change.ref, change.run))
+    message = {"changed": change.kind, "ref": change.ref}
+    return _encode(message if change.run is None else {**message, "run": change.run})
