@@ -156,7 +156,9 @@ async def test_a_reader_of_a_queued_run_receives_all_events_when_it_starts_local
             await asyncio.sleep(0.001)
     engine_process.backlog.start()
     await wait_until(lambda: records.find_active("theirs", started.run_id) is not None)
-    await wait_until(lambda: records.unread_runs.count_readers(engine_process.engine.get(started.run_id)) == 1)
+    run = records.find_active("theirs", started.run_id)
+    assert run is not None
+    await wait_until(lambda: records.unread_runs.count_readers(run) == 1)
     resume.set()
     events = await following
     await engine_process.close()

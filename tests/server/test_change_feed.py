@@ -73,8 +73,8 @@ async def test_a_change_reaches_every_subscriber_of_its_project() -> None:
         changes.subscribe("default", received["two"].append),
         changes.subscribe("other", received["other"].append),
     ):
-        changes.publish(Change("default", "thread", "conv_1", "run_1"))
-    changes.publish(Change("default", "thread", "conv_2"))
+        changes.publish([Change("default", "thread", "conv_1", "run_1")])
+    changes.publish([Change("default", "thread", "conv_2")])
 
     assert received == {
         "one": [Change("default", "thread", "conv_1", "run_1")],
@@ -87,7 +87,7 @@ async def test_a_change_of_all_projects_reaches_every_subscriber() -> None:
     changes, _ = make_feed()
     received: list[Change] = []
     with changes.subscribe("one", received.append), changes.subscribe("two", received.append):
-        changes.publish(Change(ALL_PROJECTS, "workflow", "tutor"))
+        changes.publish([Change(ALL_PROJECTS, "workflow", "tutor")])
 
     assert received == [Change(ALL_PROJECTS, "workflow", "tutor")] * 2
 
@@ -102,9 +102,9 @@ async def test_frequent_changes_are_throttled_and_the_last_one_is_always_sent(
     started_at = loop.time()
     with changes.subscribe("default", lambda change: received.append(change.run)):
         for number in range(200):
-            changes.publish(Change("default", "thread", "conv_1", f"run_{number}"))
+            changes.publish([Change("default", "thread", "conv_1", f"run_{number}")])
             await asyncio.sleep(0.001)
-        changes.publish(Change("default", "thread", "conv_1", "run_last"))
+        changes.publish([Change("default", "thread", "conv_1", "run_last")])
         await wait_until(lambda: received[-1] == "run_last")
         elapsed = loop.time() - started_at
         await wait_until(lambda: not changes._recent)
@@ -119,10 +119,10 @@ async def test_changes_of_many_runs_are_limited_but_those_of_threads_are_not(mon
     changes, _ = make_feed()
     received: list[Change] = []
     with changes.subscribe("default", received.append):
-        changes.publish(*(Change("default", "run", f"run_{number}") for number in range(500)))
-        changes.publish(*(Change("default", "thread", f"conv_{number}") for number in range(100)))
+        changes.publish([Change("default", "run", f"run_{number}") for number in range(500)])
+        changes.publish([Change("default", "thread", f"conv_{number}") for number in range(100)])
         await wait_until(lambda: not changes._recent)
-        changes.publish(Change("default", "run", "run_later"))
+        changes.publish([Change("default", "run", "run_later")])
 
     kinds = [change.kind for change in received]
     assert (kinds.count("run"), kinds.count("thread")) == (33, 100)
@@ -135,8 +135,8 @@ async def test_other_processes_are_notified_in_one_batch_and_echoes_are_ignored(
     mine: list[Change] = []
     theirs: list[Change] = []
     with changes.subscribe("default", mine.append), other.subscribe("default", theirs.append):
-        changes.publish(Change("default", "thread", "conv_1", "run_1"), Change("default", "run", "run_1"))
-        changes.publish(Change("default", "board", "brd_1"))
+        changes.publish([Change("default", "thread", "conv_1", "run_1"), Change("default", "run", "run_1")])
+        changes.publish([Change("default", "board", "brd_1")])
         await changes.stop()
         (notification,) = [Notification("changed", names) for _, names in database.told]
         for one in (changes, other):
@@ -153,11 +153,11 @@ async def test_notifications_are_lost_while_the_database_is_down_and_sent_afterw
     database.fault = Overloaded("away")
     with pytest.raises(Overloaded):
         await changes.start()
-    changes.publish(Change("default", "run", "run_1"))
+    changes.publish([Change("default", "run", "run_1")])
     await changes.stop()
     database.fault = None
     await changes.start()
-    changes.publish(Change("default", "run", "run_2"))
+    changes.publish([Change("default", "run", "run_2")])
     await changes.stop()
 
     assert [names[0].rpartition("run/")[2] for _, names in database.told] == ["run_2/"]
@@ -178,9 +178,9 @@ async def test_span_and_live_evaluator_changes_are_throttled_and_the_last_is_sen
     started_at = loop.time()
     with changes.subscribe("default", lambda _: received_at.append(loop.time())):
         for _ in range(200):
-            changes.publish(change)
+            changes.publish([change])
             await asyncio.sleep(0.001)
-        changes.publish(change)
+        changes.publish([change])
         last = loop.time()
         await wait_until(lambda: not changes._recent and not changes._recently_sent)
         await changes.stop()
@@ -195,10 +195,10 @@ async def test_span_and_live_evaluator_changes_are_throttled_and_the_last_is_sen
 async def test_stopping_sends_the_last_throttled_notification() -> None:
     changes, database = make_feed("postgresql")
     other, _ = make_feed("postgresql")
-    changes.publish(SPANS)
+    changes.publish([SPANS])
     await changes.stop()
-    changes.publish(SPANS)
-    changes.publish(SPANS)
+    changes.publish([SPANS])
+    changes.publish([SPANS])
     assert len(database.told) == 1
     await changes.stop()
     received: list[Change] = []

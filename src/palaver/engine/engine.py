@@ -20,7 +20,7 @@ from palaver.engine.files import FileFetch, FileFetcher
 from palaver.engine.recorder import MemoryRunStore, RunStore
 from palaver.engine.run import EventConsumer, Run, RunServices
 from palaver.engine.tracing import RunTracer
-from palaver.errors import RunNotFound, ShuttingDown
+from palaver.errors import ShuttingDown
 from palaver.workflows.thread_pool import ThreadPool
 from palaver.workflows.workflow import Limits, Producer, Workflow
 
@@ -93,9 +93,7 @@ class Admission(Protocol):
         """Count a run of this caller. Raises when the limit is reached."""
         ...
 
-    def release(self, owner: Origin) -> None:
-        """Release a counted run."""
-        ...
+    def release(self, owner: Origin) -> None: ...
 
 
 class Engine:
@@ -132,7 +130,6 @@ class Engine:
 
     @property
     def active_count(self) -> int:
-        """The number of runs that have not ended."""
         return len(self._active)
 
     def start(
@@ -184,16 +181,17 @@ class Engine:
 
     def promise_run(self, call: Call, run_id: str) -> RunStarted:
         """Return the first event of a run that starts later, without validating its call."""
+        self._check_available()
+        return self._started_event(call, run_id)
+
+    def _check_available(self) -> None:
         if self.is_draining:
             raise ShuttingDown("The server is shutting down: try again in a moment.")
         self._services.store.check()
-        return self._started_event(call, run_id)
 
     def _validate_call(self, workflow: Workflow, call: Call) -> tuple[Call, Sequence[str]]:
         """Return the call with a valid history, and warnings about omitted messages."""
-        if self.is_draining:
-            raise ShuttingDown("The server is shutting down: try again in a moment.")
-        self._services.store.check()
+        self._check_available()
         system, limits = workflow.options.system, self._history_limits
         messages, warnings = validate_history(call.messages, system=system, limits=limits)
         if messages is not call.messages:
@@ -201,11 +199,6 @@ class Engine:
             call = msgspec.structs.replace(call, messages=messages, preface=preface)
         record = _strictest(self._record_mode, workflow.options.record, call.record)
         return call if record == call.record else msgspec.structs.replace(call, record=record), warnings
-
-    def get(self, run_id: str) -> Run:
-        if run_id in self._active:
-            return self._active[run_id]
-        raise RunNotFound(f"No run {run_id!r} is known here.")
 
     def find(self, run_id: str) -> Run | None:
         return self._active.get(run_id)

@@ -11,12 +11,13 @@ import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from math import inf
 
 from palaver.engine.crash_recovery import CrashRecovery
 from palaver.engine.engine import Engine
+from palaver.engine.poller import log_errors, wait_for_event
 from palaver.engine.tracing import RunTracer
 from palaver.errors import PalaverError
 from palaver.storage import background_runs, runs
@@ -83,9 +84,8 @@ class Heartbeat:
         """Register this process. The only server of a database treats all other servers as dead."""
         await self._database.write(background_runs.register_process, self._process)
         if only_server:
-            servers = [process.id for process in await self._list_processes() if process.kind == "server"]
-            others = [process_id for process_id in servers if process_id != self._process.id]
-            await self._recovery.end_runs(others)
+            processes = [process for process in await self._list_processes() if process.kind == "server"]
+            await self._recovery.end_runs([process.id for process in processes if process.id != self._process.id])
             await self._recovery.release_threads(min_age_s=0)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._beat_loop()), loop.create_task(self._cancel_loop())]
@@ -138,22 +138,16 @@ class Heartbeat:
     async def _beat_loop(self) -> None:
         while True:
             await asyncio.sleep(self._interval)
-            await self._log_errors(self.beat)
+            with self._log_errors():
+                await self.beat()
 
     async def _cancel_loop(self) -> None:
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(
-                    NOTIFIED_CANCEL_POLL_S if self._database.receives_notifications else CANCEL_POLL_S
-                ):
-                    await self._wakeup.wait()
+            interval_s = NOTIFIED_CANCEL_POLL_S if self._database.receives_notifications else CANCEL_POLL_S
+            await wait_for_event(self._wakeup, interval_s)
             self._wakeup.clear()
-            await self._log_errors(self.apply_cancel_requests)
+            with self._log_errors():
+                await self.apply_cancel_requests()
 
-    async def _log_errors(self, work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await work()
-        except PalaverError as error:
-            log.debug("This process could not say that it is alive: %s", error.message)
-        except Exception:
-            log.exception("Looking after runs failed")
+    def _log_errors(self) -> AbstractContextManager[None]:
+        return log_errors(log, "This process could not say that it is alive", "Looking after runs failed")

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from palaver.errors import PalaverError
@@ -48,21 +49,29 @@ class Poller:
         while not self.is_stopping:
             self._wakeup.clear()
             seconds: float | None = self._retry_delay
-            try:
+            problem = f"{self._subject} could not be looked for"
+            with log_errors(self._log, problem, problem):
                 seconds = await self._poll()
-            except PalaverError as error:  # The database is unreachable or slow: try again later.
-                self._log.debug("%s could not be looked for: %s", self._subject, error.message)
-            except Exception:
-                self._log.exception("%s could not be looked for", self._subject)
             if not self.is_stopping:
-                await self._wait(seconds)
+                await wait_for_event(self._wakeup, seconds)
 
-    async def _wait(self, seconds: float | None) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._wakeup.wait()
-        except TimeoutError:
-            pass
+
+async def wait_for_event(event: asyncio.Event, timeout_s: float | None) -> None:
+    """Wait until the event is set, or for `timeout_s`."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+
+
+@contextmanager
+def log_errors(log: logging.Logger, unavailable: str, failed: str) -> Generator[None]:
+    """Log errors of the block. A PalaverError is only for debugging: the database is unreachable or slow."""
+    try:
+        yield
+    except PalaverError as error:
+        log.debug("%s: %s", unavailable, error.message)
+    except Exception:
+        log.exception(failed)
 
 
 _T = TypeVar("_T")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 
 from palaver.core.runs import RetentionPolicy
-from palaver.errors import PalaverError
+from palaver.engine.poller import log_errors
 from palaver.storage import retention
 from palaver.storage.database import Database
 from palaver.storage.spans import partitions as span_days
@@ -81,9 +81,5 @@ class RetentionTask:
     async def _loop(self) -> None:
         while True:
             await asyncio.sleep(self._interval)
-            try:
+            with log_errors(log, "What is old could not be let go of", "Housekeeping failed"):
                 await self.run_once()
-            except PalaverError as error:
-                log.debug("What is old could not be let go of: %s", error.message)
-            except Exception:
-                log.exception("Housekeeping failed")

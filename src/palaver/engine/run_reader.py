@@ -19,6 +19,7 @@ from sqlalchemy import Connection
 from palaver.core.events import Event, RunStarted
 from palaver.core.ids import id_timestamp_ms
 from palaver.engine.engine import Engine
+from palaver.engine.poller import wait_for_event
 from palaver.engine.recorder import RETRY_DELAY_S, Recorder
 from palaver.engine.run import Run
 from palaver.engine.unread_runs import UnreadRuns
@@ -48,13 +49,8 @@ class RunWaiter:
 
     async def wait(self) -> None:
         """Wait for a notification, or until it is time to poll."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(
-                NOTIFIED_POLL_INTERVAL_S
-                if self._is_notified and self._database.receives_notifications
-                else POLL_INTERVAL_S
-            ):
-                await self._event.wait()
+        is_notified = self._is_notified and self._database.receives_notifications
+        await wait_for_event(self._event, NOTIFIED_POLL_INTERVAL_S if is_notified else POLL_INTERVAL_S)
         self._event.clear()
 
 

@@ -149,20 +149,6 @@ class StepRecorder:
         return False
 
 
-def new_step_recorder(
-    run: RecordableRun,
-    record: RecordMode,
-    put: Callable[[SpanFactory], None],
-    now: Callable[[], datetime],
-    span_sink: RunSpanSink | None,
-) -> StepRecorder:
-    started = run.started
-    context = RunSpanContext(
-        started.trace_id, started.span_id, run.origin.project, started.session, run.id, run.call, record
-    )
-    return StepRecorder(context, put, now, span_sink=span_sink, max_steps=MAX_STEPS, observer=current_observer())
-
-
 def _step_spans(step: Step, run: RunSpanContext, finish: str | None) -> "Sequence[Span]":
     from palaver.traces.step_spans import build_step_spans  # A slow import, needed only when a step has ended.
 
@@ -277,7 +263,7 @@ class RunTracer:
                 span_sink = RunSpanSink(SpanOwner(run.origin.project, started.session, run.id, record, secrets), put)
                 self._span_sinks[run.id] = span_sink
             install_step_listeners()
-            recorder = self._step_recorders[run.id] = new_step_recorder(run, record, put, run.time, span_sink)
+            recorder = self._step_recorders[run.id] = _new_step_recorder(run, record, put, span_sink)
             listener_token = steps.set_listener(recorder)
         span_token = sdk_bridge.attach_run(started.trace_id, started.span_id, span_sink) if has_opentelemetry else None
         return partial(_detach, listener_token, span_token)
@@ -390,6 +376,14 @@ class RunTracer:
         if self._thread is not None:
             self._thread.shutdown(wait=False)
             self._thread = None
+
+
+def _new_step_recorder(
+    run: TracedRun, record: RecordMode, put: Callable[[SpanFactory], None], span_sink: RunSpanSink | None
+) -> StepRecorder:
+    started, project = run.started, run.origin.project
+    context = RunSpanContext(started.trace_id, started.span_id, project, started.session, run.id, run.call, record)
+    return StepRecorder(context, put, run.time, span_sink=span_sink, max_steps=MAX_STEPS, observer=current_observer())
 
 
 def _detach(listener_token: Token[steps.StepListener | None] | None, span_token: Token[Any] | None) -> None:

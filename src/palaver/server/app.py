@@ -93,14 +93,7 @@ class Server:
         self._tab_sockets = TabSockets(
             self, settings, authenticator, runtime.change_feed, limits, self.error_response, self.record_request
         )
-        self._served_workflows = ServedWorkflows(
-            find=registry.find,
-            descriptions=registry.descriptions,
-            routes=self._routes,
-            default=lambda: registry.default,
-            version=VERSION,
-            started_at=int(time.time()),
-        )
+        self._served_workflows = ServedWorkflows(registry, routes=self._routes, started_at=int(time.time()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve an ASGI connection. All in one coroutine, to save memory: thousands of requests may be open."""

@@ -72,8 +72,6 @@ _CallContext = AbstractAsyncContextManager[ResolvedCall]
 
 
 class CallHandler:
-    """Answers calls in every protocol."""
-
     def __init__(
         self,
         registry: Registry,

@@ -7,9 +7,8 @@ refreshes it in the background.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager
 from datetime import datetime
-from functools import partial
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -18,7 +17,8 @@ from palaver.core.descriptions import check_workflow_name
 from palaver.core.runs import DEFAULT_PROJECT
 from palaver.discovery.connections import ConnectionConfig, remote_workflow
 from palaver.discovery.registry import Registry
-from palaver.errors import DeclarationError, PalaverError
+from palaver.engine.poller import log_errors, wait_for_event
+from palaver.errors import DeclarationError
 from palaver.frameworks.remote import CLIENTS, RemoteService, RemoteWorkflow
 from palaver.server.settings import Settings
 from palaver.storage import connections
@@ -184,32 +184,27 @@ class ConnectionSync:
         semaphore = asyncio.Semaphore(_MAX_CONCURRENT_REFRESHES)
 
         async def refresh(workflow: RemoteWorkflow) -> None:
-            previous_service = msgspec.json.encode(workflow.service)
-            async with semaphore:
-                await workflow.refresh()
-            # Every process asks; the first to see a change stores it.
-            if msgspec.json.encode(workflow.service) != previous_service:
-                await self._store_description(workflow)
+            with _log_errors():
+                previous_service = msgspec.json.encode(workflow.service)
+                async with semaphore:
+                    await workflow.refresh()
+                # Every process asks; the first to see a change stores it.
+                if msgspec.json.encode(workflow.service) != previous_service:
+                    await self._store_description(workflow)
 
-        await asyncio.gather(*(self._log_errors(partial(refresh, workflow)) for workflow in workflows))
+        await asyncio.gather(*map(refresh, workflows))
 
     async def _sync_loop(self) -> None:
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(
-                    SLOW_POLL_INTERVAL_S if self._database.receives_notifications else POLL_INTERVAL_S
-                ):
-                    await self._wakeup.wait()
+            interval_s = SLOW_POLL_INTERVAL_S if self._database.receives_notifications else POLL_INTERVAL_S
+            await wait_for_event(self._wakeup, interval_s)
             self._wakeup.clear()
-            await self._log_errors(self.sync)
+            with _log_errors():
+                await self.sync()
 
-    async def _log_errors(self, work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await work()
-        except PalaverError as error:
-            log.debug("Connections could not be looked at: %s", error.message)
-        except Exception:
-            log.exception("Looking at connections failed")
+
+def _log_errors() -> AbstractContextManager[None]:
+    return log_errors(log, "Connections could not be looked at", "Looking at connections failed")
 
 
 def _stored_service(row: StoredConnection) -> RemoteService | None:

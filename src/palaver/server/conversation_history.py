@@ -176,8 +176,6 @@ class ResolvedCall(NamedTuple):
 
 
 class HistoryResolver:
-    """Resolves the history and the variant of calls."""
-
     def __init__(
         self,
         database: Database,

@@ -1,14 +1,13 @@
 """Endpoints that run no workflow: health, readiness, version, status, metrics, models, inspect."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from palaver.core.descriptions import Description
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import Engine
 from palaver.protocols.agenta import inspect as inspection
-from palaver.protocols.base import HttpRequest, HttpResponse, WorkflowLookup
+from palaver.protocols.base import HttpRequest, HttpResponse
 from palaver.protocols.chat_completions.models import model_response, models_response
 from palaver.server.error_responses import add_headers, json_response
 from palaver.server.health import HealthChecks
@@ -46,8 +45,6 @@ class LazyApi:
 
 
 class ServerEndpoints:
-    """Health, readiness, version, status, metrics and the OpenAPI document."""
-
     def __init__(
         self, registry: Registry, engine: Engine, health: HealthChecks, metrics: Metrics, api: LazyApi
     ) -> None:
@@ -90,34 +87,33 @@ class ServerEndpoints:
 class ServedWorkflows(NamedTuple):
     """The workflows that these endpoints describe."""
 
-    find: WorkflowLookup
-    descriptions: Callable[[], Sequence[Description]]
+    registry: Registry
     routes: Callable[[str], Mapping[str, str]]
-    default: Callable[[], str | None]
-    version: str
     started_at: int
     """When the server started, in Unix seconds."""
 
 
 def inspect_workflow(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
-    description = served.find(request.workflow)
+    description = served.registry.find(request.workflow)
     inspection.check_inspect_body(request)
-    return inspection.inspect_response(description, routes=served.routes(description.name), version=served.version)
+    return inspection.inspect_response(description, routes=served.routes(description.name), version=VERSION)
 
 
 def list_models(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
     """List all chats; below `/{w}`, only that workflow."""
-    descriptions = served.descriptions() if request.workflow is None else [served.find(request.workflow)]
+    registry = served.registry
+    descriptions = registry.descriptions() if request.workflow is None else [registry.find(request.workflow)]
     return models_response(descriptions, served.started_at)
 
 
 def get_model(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
     if request.workflow is not None:
-        served.find(request.workflow)
-    return model_response(served.find(request.parameters["model"]), served.started_at)
+        served.registry.find(request.workflow)
+    return model_response(served.registry.find(request.parameters["model"]), served.started_at)
 
 
 def agent_info(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
     """Answer GET /agent/info, which MLflow's clients call."""
-    name = served.default() if request.workflow is None else served.find(request.workflow).name
+    registry = served.registry
+    name = registry.default if request.workflow is None else registry.find(request.workflow).name
     return json_response(200, {"name": name or "palaver", "use_case": "agent", "agent_api": "responses"})

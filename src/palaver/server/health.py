@@ -9,7 +9,7 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
+from concurrent.futures import Future
 from typing import Any, NamedTuple, cast
 
 from sqlalchemy import Connection, select
@@ -42,8 +42,6 @@ class _CachedStatus(NamedTuple):
 
 
 class HealthChecks:
-    """The health of the database and of all workflows."""
-
     def __init__(self, registry: Registry, database: Database, *, version: str) -> None:
         self._registry = registry
         self._database = database
@@ -106,26 +104,17 @@ class HealthChecks:
         return await cast("Any", result) if inspect.isawaitable(result) else result
 
     async def _in_thread(self, check: Callable[[], Any]) -> object:
-        loop = asyncio.get_running_loop()
-        result_future: asyncio.Future[object] = loop.create_future()
-
-        def settle(error: BaseException | None, result: object) -> None:
-            if result_future.done():
-                return
-            if error is not None:
-                result_future.set_exception(error)
-            else:
-                result_future.set_result(result)
+        future: Future[object] = Future()
+        future.set_running_or_notify_cancel()  # From now on it cannot be cancelled.
 
         def work() -> None:
             try:
-                callback = partial(settle, None, check())
+                future.set_result(check())
             except BaseException as error:  # Also sys.exit().
-                callback = partial(settle, RuntimeError(type(error).__name__), None)
-            loop.call_soon_threadsafe(callback)
+                future.set_exception(RuntimeError(type(error).__name__))
 
         await self._threads.start(work)
-        return await result_future
+        return await asyncio.wrap_future(future)
 
 
 def _component_status(name: str, result: object) -> ComponentStatus:

@@ -146,8 +146,6 @@ def _format_text_lines(pending: list[AccessRecord], lines: list[_AccessLine], wo
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as one line of JSON."""
-
     def __init__(self, worker: int | None = None) -> None:
         super().__init__()
         self._worker = worker

@@ -61,7 +61,7 @@ class ChangeFeed:
         if not self._is_watching:
             self._is_watching = True
             try:
-                await self._database.watch(self._on_changes)
+                await self._database.watch(self.publish)
             except BaseException:
                 self._is_watching = False
                 raise
@@ -82,10 +82,6 @@ class ChangeFeed:
             if not self._tabs[project]:
                 del self._tabs[project]
 
-    def publish(self, *changes: Change) -> None:
-        """Report changes that are not in the database."""
-        self._on_changes(changes)
-
     def on_notification(self, names: Collection[str]) -> None:
         """Handle notices of other processes. Our own come back, and are ignored."""
         for name in names:
@@ -105,7 +101,8 @@ class ChangeFeed:
 
     # Notices to pages
 
-    def _on_changes(self, changes: Sequence[Change]) -> None:
+    def publish(self, changes: Sequence[Change]) -> None:
+        """Report changes; called with those that this process writes."""
         merged: dict[_Key, Change] = {}
         for change in changes:
             _merge(merged, change)

@@ -107,14 +107,11 @@ def _relocate_references(schema: Any, workflow: str) -> Any:
 
 def _operations(description: Description, bodies: _RequestBodies, prefix: str) -> dict[str, Any]:
     tag = prefix.strip("/") or "default"
+    text = {"description": description.description} if description.description else {}
 
     def operation(name: str, summary: str, body: dict[str, Any] | None, *, flags: bool = True) -> dict[str, Any]:
-        operation_object: dict[str, Any] = {"operationId": f"{tag}_{name}", "summary": summary, "responses": _RESULTS}
-        if description.description:
-            operation_object["description"] = description.description
-        if body is not None:
-            operation_object["requestBody"] = {"content": {"application/json": {"schema": body}}}
-        return operation_object | ({"x-agenta": {"flags": dict(description.flags)}} if flags else {})
+        extension = {"x-agenta": {"flags": dict(description.flags)}} if flags else {}
+        return _operation(f"{tag}_{name}", summary, body, **text) | extension
 
     return {
         f"{prefix}/inspect": {
@@ -130,20 +127,20 @@ def _operations(description: Description, bodies: _RequestBodies, prefix: str) -
     }
 
 
+def _operation(operation_id: str, summary: str, body: dict[str, Any] | None, **fields: Any) -> dict[str, Any]:
+    operation = {"operationId": operation_id, "summary": summary, "responses": _RESULTS, **fields}
+    return (
+        operation if body is None else {**operation, "requestBody": {"content": {"application/json": {"schema": body}}}}
+    )
+
+
 def _service_operations(description: Description, payload: dict[str, Any]) -> dict[str, Any]:
     """Return the operations of a workflow as a service, always at the root."""
     name = description.name
 
     def operation(suffix: str, summary: str, body: dict[str, Any] | None, content: dict[str, Any]) -> dict[str, Any]:
         responses = {**_RESULTS, "200": {"description": "The answer.", "content": content}}
-        operation_object: dict[str, Any] = {
-            "operationId": f"services_{name}{suffix}",
-            "summary": summary,
-            "responses": responses,
-        }
-        if body is not None:
-            operation_object["requestBody"] = {"content": {"application/json": {"schema": body}}}
-        return operation_object
+        return _operation(f"services_{name}{suffix}", summary, body, responses=responses)
 
     return {
         f"/services/{name}": {

@@ -227,14 +227,11 @@ class OtlpExporter:
             failure = await self._send(request, endpoint)
             if failure is None:
                 return
-            if not failure.is_temporary:
+            wait = max(failure.retry_after_s, delay * random.uniform(0.5, 1.0))  # noqa: S311 -- no secret
+            if not failure.is_temporary or time.monotonic() + wait > deadline:
                 self._drop(request.spans, failure.reason)
                 return
             self._log_failure(failure.reason)
-            wait = max(failure.retry_after_s, delay * random.uniform(0.5, 1.0))  # noqa: S311 -- no secret
-            if time.monotonic() + wait > deadline:
-                self._drop(request.spans, failure.reason)
-                return
             await asyncio.sleep(wait)
             delay = min(2 * delay, self._timing.max_retry_s)
 

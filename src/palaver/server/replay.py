@@ -35,7 +35,21 @@ async def replay_events(
     """
     loop = asyncio.get_running_loop()
     credential_ended: asyncio.Future[None] = loop.create_future()
-    sender = loop.create_task(_send_events(exchange, head, opening, encode, batches, stall, credential_ended))
+
+    async def send_events() -> None:
+        await exchange.start_response(head.status, head.headers)
+        await exchange.send_chunk(opening, stall)
+        open_items = OpenItems()
+        frames = _encode_batches(batches, encode, open_items)
+        async with aclosing(with_keep_alive(frames, head.keep_alive, until=credential_ended)) as chunks:
+            async for body in chunks:
+                await exchange.send_chunk(body, stall)
+        last_frames = b""
+        if credential_ended.done() and not open_items.is_ended:
+            last_frames = escape_line_separators(b"".join(map(encode, rejection_events(open_items, CREDENTIAL_ENDED))))
+        await exchange.send_chunk(last_frames, stall, more_body=False)
+
+    sender = loop.create_task(send_events())
 
     def on_revoked() -> None:
         if not credential_ended.done():
@@ -43,28 +57,6 @@ async def replay_events(
         loop.call_later(_CREDENTIAL_GRACE_S, sender.cancel)
 
     await run_until_disconnect(exchange, sender, on_revoked=on_revoked)
-
-
-async def _send_events(
-    exchange: Exchange,
-    head: HttpResponse,
-    opening: bytes,
-    encode: EventEncoder,
-    batches: AsyncGenerator[Sequence[Event]],
-    stall: float,
-    credential_ended: "asyncio.Future[None]",
-) -> None:
-    await exchange.start_response(head.status, head.headers)
-    await exchange.send_chunk(opening, stall)
-    open_items = OpenItems()
-    frames = _encode_batches(batches, encode, open_items)
-    async with aclosing(with_keep_alive(frames, head.keep_alive, until=credential_ended)) as chunks:
-        async for body in chunks:
-            await exchange.send_chunk(body, stall)
-    last_frames = b""
-    if credential_ended.done() and not open_items.is_ended:
-        last_frames = escape_line_separators(b"".join(map(encode, rejection_events(open_items, CREDENTIAL_ENDED))))
-    await exchange.send_chunk(last_frames, stall, more_body=False)
 
 
 async def _encode_batches(

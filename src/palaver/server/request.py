@@ -76,8 +76,6 @@ class ClientDisconnected(Exception):
 
 
 class Exchange:
-    """One HTTP request and its response."""
-
     __slots__ = (
         "_id",
         "authenticator",
@@ -132,12 +130,11 @@ class Exchange:
             body, self.cached_body = self.cached_body, None
             return body
         declared_length = self.headers.raw.get(b"content-length", b"0")
-        if declared_length.isdigit() and int(declared_length) > settings.max_body:
-            raise _too_large(settings)
+        if declared_length.isdigit():
+            _check_body_size(int(declared_length), settings)
         body = self.writer.take_body() if self.writer is not None else None
         if body is not None:
-            if len(body) > settings.max_body:
-                raise _too_large(settings)
+            _check_body_size(len(body), settings)
             return body
         chunks: list[bytes] = []
         size = 0
@@ -147,8 +144,7 @@ class Exchange:
                 raise ClientDisconnected
             chunk = message.get("body", b"")
             size += len(chunk)
-            if size > settings.max_body:
-                raise _too_large(settings)
+            _check_body_size(size, settings)
             chunks.append(chunk)
             if not message.get("more_body", False):
                 return b"".join(chunks)
@@ -228,5 +224,6 @@ async def _wait_disconnect(exchange: Exchange) -> None:
         pass  # The end of an unread body comes first.
 
 
-def _too_large(settings: Settings) -> TooLarge:
-    return TooLarge(f"The body is larger than {settings.max_body} bytes.")
+def _check_body_size(size: int, settings: Settings) -> None:
+    if size > settings.max_body:
+        raise TooLarge(f"The body is larger than {settings.max_body} bytes.")

@@ -5,10 +5,9 @@ server or worker: heartbeat, background runs, evaluations, retention, and notifi
 """
 
 import asyncio
-import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from types import FrameType
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from palaver.discovery.registry import Registry
@@ -30,6 +29,7 @@ from palaver.server.otlp_exporter import OtlpExporter, combine_sinks, configured
 from palaver.server.otlp_receiver import OtlpReceiver
 from palaver.server.redaction import RedactionPolicy
 from palaver.server.settings import VERSION, Settings
+from palaver.server.supervisor import on_stop_signal
 from palaver.storage.background_runs import ProcessKind
 from palaver.storage.database import MEMORY_URL, Database, LazyDatabase
 from palaver.traces.decode_worker import RequestDecoder
@@ -245,7 +245,8 @@ async def run_worker(runtime: ProcessRuntime, *, started: Callable[[], None] = l
     """Run background work until a signal. The first one lets runs end within `shutdown_seconds`, a second ends them."""
     loop, signals = asyncio.get_running_loop(), asyncio.Semaphore(0)
     engine = runtime.engine
-    with _on_stop_signal(signals.release):
+    # Not the loop's own signal handlers, which don't work on Windows.
+    with on_stop_signal(partial(loop.call_soon_threadsafe, signals.release)):
         try:
             await runtime.start()
             started()
@@ -260,19 +261,3 @@ async def run_worker(runtime: ProcessRuntime, *, started: Callable[[], None] = l
             await asyncio.gather(drain_task, return_exceptions=True)
         finally:
             await runtime.stop()
-
-
-@contextmanager
-def _on_stop_signal(callback: Callable[[], None]) -> Generator[None]:
-    """Call `callback` in this loop for each SIGINT and SIGTERM. The loop's own handlers don't work on Windows."""
-    loop = asyncio.get_running_loop()
-
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(callback)
-
-    previous_handlers = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)

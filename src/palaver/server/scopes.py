@@ -107,9 +107,5 @@ def _api_requirement(method: str, path: str) -> Requirement:
 
 def require_scope(requirement: Requirement, caller: Caller) -> None:
     """Raise MissingScope if the caller lacks the scope."""
-    match requirement:
-        case "nothing" | "credential":
-            return
-        case scope:
-            if scope not in caller.scopes:
-                raise MissingScope(scope)
+    if requirement not in ("nothing", "credential") and requirement not in caller.scopes:
+        raise MissingScope(requirement)

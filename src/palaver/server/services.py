@@ -45,7 +45,7 @@ from palaver.server.routing import RouteMatch
 from palaver.server.settings import KIB, Settings
 from palaver.server.tab_socket import envelopes
 from palaver.server.tab_socket.envelopes import SocketRequest
-from palaver.server.tab_socket.socket import CONNECTION_EXTENSION, refuse_handshake
+from palaver.server.tab_socket.socket import CONNECTION_EXTENSION, RequestOnSocket, refuse_handshake
 
 _ANY_OBJECT = Schemas(inputs={"type": "object", "additionalProperties": True})
 BUILT_IN_SERVICES = {
@@ -205,8 +205,6 @@ class ServiceSockets:
 
 
 class ServiceSocket:
-    """An open socket."""
-
     def __init__(self, sockets: ServiceSockets, scope: Scope, receive: Receive, send: Send, key: str) -> None:
         self._sockets = sockets
         self._scope = scope
@@ -310,11 +308,11 @@ class ServiceSocket:
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
 
-class _ServiceCall:
+class _ServiceCall(RequestOnSocket):
     """The `receive` and `send` of a call."""
 
     def __init__(self, socket: ServiceSocket, payload: bytes) -> None:
-        self.ended = asyncio.Event()
+        super().__init__(payload)
         self.status = 0
         self.last_message: str | None = None
         self.interruption: dict[str, Any] = {
@@ -324,17 +322,9 @@ class _ServiceCall:
         }
         """The error to send if the response ends early."""
         self._socket = socket
-        self._payload: bytes | None = payload
         self._run_id = ""
         self._encoder: SocketMessageEncoder | None = None
-        self._body = b""
-
-    async def receive(self) -> MutableMapping[str, Any]:
-        if self._payload is not None:
-            body, self._payload = self._payload, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self.ended.wait()
-        return {"type": "http.disconnect"}
+        self._response_body = b""
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
@@ -351,10 +341,10 @@ class _ServiceCall:
             for text in messages:
                 await self._socket.send(text)
         else:
-            self._body += body
+            self._response_body += body
         if not message.get("more_body", False):
             if self._encoder is None:
-                self.last_message = complete_message(self._body)
+                self.last_message = complete_message(self._response_body)
             self.ended.set()
 
     def cancel(self) -> None:

@@ -37,15 +37,13 @@ def snippets(description: Description, base: str, *, keyed: bool) -> list[Snippe
     return [Snippet(client, language, write(context)) for client, language, write in _CLIENTS]
 
 
-def curl_command(description: Description, base: str, *, keyed: bool = False) -> str:
-    return _curl(_snippet_context(description, base, keyed=keyed)).removesuffix("\n")
+def curl_command(description: Description, base: str) -> str:
+    return _curl(_snippet_context(description, base, keyed=False)).removesuffix("\n")
 
 
 def _snippet_context(description: Description, base: str, *, keyed: bool) -> _SnippetContext:
-    name = description.name
-    return _SnippetContext(
-        name, f"{base}/{name}", description.is_chat, example_inputs(description.schemas.inputs), keyed
-    )
+    name, inputs = description.name, example_inputs(description.schemas.inputs)
+    return _SnippetContext(name, f"{base}/{name}", description.is_chat, inputs, keyed)
 
 
 # The programs

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, Self
@@ -38,6 +39,21 @@ def check_worker_count(settings: Settings, url: str) -> None:
         )
     if os.name != "posix":  # pragma: no cover - sockets cannot be inherited
         raise SettingsError("Only one worker can serve on this system.")
+
+
+@contextmanager
+def on_stop_signal(callback: Callable[[], object]) -> Generator[None]:
+    """Call `callback` for each SIGINT and SIGTERM within the block, as a signal handler."""
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        callback()
+
+    previous_handlers = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous_handlers.items():
+            signal.signal(number, handler)
 
 
 class InheritedSockets(NamedTuple):
@@ -66,32 +82,27 @@ class InheritedSockets(NamedTuple):
             self.parent_socket.send(_READY_BYTE)
 
 
+@dataclass
 class _WorkerProcess:
-    def __init__(
-        self, number: int, process: "subprocess.Popen[bytes]", parent_socket: socket.socket, started_at: float
-    ) -> None:
-        self.number = number
-        self.process = process
-        self.started_at = started_at
-        self.forwarded_stops = 0
-        self._socket = parent_socket
-        self._is_ready = False
+    number: int
+    process: "subprocess.Popen[bytes]"
+    socket: socket.socket
+    started_at: float
+    forwarded_stops: int = 0
+    has_reported: bool = False
 
     @property
     def is_ready(self) -> bool:
-        if not self._is_ready:
+        if not self.has_reported:
             with suppress(OSError):
-                self._is_ready = self._socket.recv(1) == _READY_BYTE
-        return self._is_ready
+                self.has_reported = self.socket.recv(1) == _READY_BYTE
+        return self.has_reported
 
     def forward_stops(self, stops: int) -> None:
         """Pass on signals to stop; a second one makes the worker end at once."""
         for _ in range(stops - self.forwarded_stops):
             self.process.send_signal(signal.SIGTERM)
         self.forwarded_stops = stops
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 class WorkerSupervisor:
@@ -119,7 +130,7 @@ class WorkerSupervisor:
 
     def run(self) -> int:
         """Serve until a signal, and return 0; if the first worker cannot start, return its exit code."""
-        with self._count_stop_signals():
+        with on_stop_signal(self._count_stop):
             try:
                 self._start(1)
                 while not self._stop_count:
@@ -162,7 +173,7 @@ class WorkerSupervisor:
             worker.process.pid,
             _describe_exit(worker.process.returncode),
         )
-        worker.close()
+        worker.socket.close()
         del self._workers[worker.number]
         now, previous_delay = self._monotonic(), self._restart_delays.get(worker.number, _RESTART_DELAYS_S[0] / 2)
         delay = min(previous_delay * 2, _RESTART_DELAYS_S[1]) if now - worker.started_at < _EARLY_EXIT_S else 0.0
@@ -181,20 +192,11 @@ class WorkerSupervisor:
                     worker.process.kill()
             time.sleep(_POLL_INTERVAL_S)
         for worker in self._workers.values():
-            worker.close()
+            worker.socket.close()
         self._workers.clear()
 
-    @contextmanager
-    def _count_stop_signals(self) -> Generator[None]:
-        def stop(_number: int, _frame: FrameType | None) -> None:
-            self._stop_count += 1
-
-        previous_handlers = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in previous_handlers.items():
-                signal.signal(number, handler)
+    def _count_stop(self) -> None:
+        self._stop_count += 1
 
 
 def _describe_exit(code: int) -> str:

@@ -14,8 +14,6 @@ from palaver.errors import Overloaded
 from palaver.server.auth import Caller
 from palaver.server.conversation_history import HistoryResolver, ResolvedCall, TurnPlan
 from palaver.server.settings import Settings
-from palaver.storage.threads.repository import Thread
-from palaver.workflows.workflow import Workflow
 
 TURNS_PROTOCOL = "turns"
 """`protocol` of the runs that ThreadRunner starts."""
@@ -68,13 +66,8 @@ class ThreadRunner:
         origin = Origin(project=caller.project, key=caller.key, protocol=TURNS_PROTOCOL, background=options.background)
         unresolved = ResolvedCall(call, None, origin, run_id)
         unresolved = await self._resolver.apply_variant(caller.project, workflow, unresolved, options.variant, thread)
-        return await self._start_run(thread, workflow, unresolved, plan)
-
-    async def _start_run(
-        self, thread: Thread, workflow: Workflow, unresolved: ResolvedCall, plan: TurnPlan
-    ) -> ResolvedCall:
         async with self._resolver.in_thread(thread, workflow, workflow.options.turns, unresolved, plan) as resolved:
-            if unresolved.call.background:
+            if options.background:
                 self.run_queue.start()  # Servers without lifespan events don't start it.
                 await self.run_queue.enqueue(workflow, resolved.call, resolved.origin, resolved.run_id)
                 return resolved

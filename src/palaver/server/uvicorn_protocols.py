@@ -198,7 +198,8 @@ class HttpConnection(HttpToolsProtocol):
             return
         if self._is_reading_head:
             self._head_bytes += len(data)
-            if self._head_bytes > self.max_head_bytes and not _ends_head(data):
+            # A small head and a large body may arrive together.
+            if self._head_bytes > self.max_head_bytes and b"\r\n\r\n" not in data:
                 self._refuse(b"431 Request Header Fields Too Large")
                 return
         super().data_received(data)
@@ -267,11 +268,6 @@ def http_protocol(settings: Settings) -> type[HttpConnection]:
         max_head_bytes = settings.max_headers + settings.max_url + _HEAD_SLACK_BYTES
 
     return ConfiguredHttpConnection
-
-
-def _ends_head(data: bytes) -> bool:
-    # A small head and a large body may arrive together.
-    return b"\r\n\r\n" in data
 
 
 _BAD_REQUEST = bare_response(b"400 Bad Request")

@@ -51,6 +51,13 @@ class _NumberOnly(msgspec.Struct):
     id: RequestNumber
 
 
+class _ResponseData(msgspec.Struct):
+    """The most frequent message: a Struct is encoded faster than a dictionary."""
+
+    id: int
+    data: str
+
+
 class MalformedRequest(Exception):
     """A message that is not a valid request; `id` is its number, if it has one."""
 
@@ -144,7 +151,7 @@ def encode_start(number: int, status: int, headers: Iterable[tuple[bytes, bytes]
 
 
 def encode_data(number: int, text: str) -> bytes:
-    return _encode({"id": number, "data": text})
+    return _encode(_ResponseData(number, text))
 
 
 def encode_end(number: int) -> bytes:

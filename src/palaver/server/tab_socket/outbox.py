@@ -25,12 +25,12 @@ class ResponseQueue:
         "_chunks",
         "_decoder",
         "_end_message",
+        "_has_room",
         "_is_dropped",
         "_on_sent",
         "_outbox",
         "_size",
         "_start_message",
-        "_waiters",
         "id",
     )
 
@@ -43,7 +43,7 @@ class ResponseQueue:
         self._size = 0
         self._end_message: bytes | None = None
         self._decoder = _Utf8Decoder(errors="replace")  # A chunk may end within a character.
-        self._waiters: list[asyncio.Future[None]] = []
+        self._has_room = asyncio.Event()
         self._is_dropped = False
 
     def open(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
@@ -54,9 +54,8 @@ class ResponseQueue:
         """Add a chunk; waits while too many bytes are pending."""
         for start in range(0, len(body), MAX_PENDING_BYTES):
             while self._size >= MAX_PENDING_BYTES:
-                waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._waiters.append(waiter)
-                await waiter
+                self._has_room.clear()
+                await self._has_room.wait()
             if self._is_dropped:
                 return
             chunk = body[start : start + MAX_PENDING_BYTES] if len(body) > MAX_PENDING_BYTES else body
@@ -102,10 +101,7 @@ class ResponseQueue:
 
     def _clear(self) -> None:
         self._chunks, self._size = [], 0
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._has_room.set()
 
 
 class Outbox:
@@ -116,7 +112,7 @@ class Outbox:
         self._ready: dict[ResponseQueue, None] = {}  # An ordered set of responses with pending messages.
         self._messages: deque[bytes] = deque()
         self._changes: dict[tuple[ChangeKind, str], Change] = {}
-        self._waiters: list[asyncio.Future[None]] = []
+        self._has_room = asyncio.Event()
 
     def add(self, queue: ResponseQueue) -> None:
         self._ready[queue] = None
@@ -128,9 +124,8 @@ class Outbox:
     async def put_message(self, message: bytes) -> None:
         """Add a message that belongs to no response; waits while too many are pending."""
         while len(self._messages) >= _MAX_MESSAGES:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter
+            self._has_room.clear()
+            await self._has_room.wait()
         self._messages.append(message)
         self._wake()
 
@@ -144,12 +139,8 @@ class Outbox:
     def next_message(self) -> bytes | None:
         """Remove and return the next message, if any."""
         if self._messages:
-            message = self._messages.popleft()
-            waiters, self._waiters = self._waiters, []
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-            return message
+            self._has_room.set()
+            return self._messages.popleft()
         if self._changes:
             return envelopes.encode_change(self._changes.pop(next(iter(self._changes))))
         while self._ready:

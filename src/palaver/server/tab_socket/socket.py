@@ -5,7 +5,7 @@ That one is routed, authorized, counted and logged like any other. Its response 
 
 import asyncio
 import logging
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Coroutine, MutableMapping
 from functools import partial
 from typing import Any
 
@@ -103,8 +103,6 @@ async def refuse_handshake(exchange: Exchange, response: HttpResponse) -> None:
 
 
 class TabSocket:
-    """An open socket."""
-
     def __init__(self, sockets: TabSockets, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
         self._sockets = sockets
         self._scope = scope
@@ -182,9 +180,7 @@ class TabSocket:
             ResponseQueue(message.id, self._outbox, partial(self._on_request_ended, message.id)), body or b""
         )
         self._open[message.id] = request
-        task = asyncio.get_running_loop().create_task(self._answer(request, scope))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._start_task(self._answer(request, scope))
 
     async def _answer(self, request: "_OpenRequest", scope: Scope) -> None:
         try:
@@ -244,7 +240,10 @@ class TabSocket:
         if self._is_closing:
             return
         self._is_closing = True
-        task = asyncio.get_running_loop().create_task(self._send_close(code, reason))
+        self._start_task(self._send_close(code, reason))
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -265,15 +264,14 @@ class TabSocket:
             self._read_task.cancel()
 
 
-class _OpenRequest:
-    """The `receive` and `send` of a request."""
+class RequestOnSocket:
+    """The `receive` of a request that arrived on a socket."""
 
-    __slots__ = ("_body", "_queue", "ended")
+    __slots__ = ("_body", "ended")
 
-    def __init__(self, queue: ResponseQueue, body: bytes) -> None:
+    def __init__(self, body: bytes) -> None:
         self.ended = asyncio.Event()
         """Set when the response is complete or aborted."""
-        self._queue = queue
         self._body: bytes | None = body
 
     async def receive(self) -> MutableMapping[str, Any]:
@@ -282,6 +280,16 @@ class _OpenRequest:
             return {"type": "http.request", "body": body, "more_body": False}
         await self.ended.wait()
         return {"type": "http.disconnect"}
+
+
+class _OpenRequest(RequestOnSocket):
+    """The `receive` and `send` of a request."""
+
+    __slots__ = ("_queue",)
+
+    def __init__(self, queue: ResponseQueue, body: bytes) -> None:
+        super().__init__(body)
+        self._queue = queue
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         if self.ended.is_set():
