@@ -1,10 +1,10 @@
 """The columns of a test set: the top-level keys of its rows, and the kind of value each holds.
 
-Columns are derived from all rows, never declared. Counts can be added to and subtracted from, so a revision that
-changes three rows of a million does not read the others to know its columns.
+Columns are derived from all rows, never declared. Counts can be merged, so a revision that changes three rows of a
+million does not read the others to know its columns.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, cast
 
 import msgspec
@@ -63,18 +63,6 @@ class ColumnCounter:
             if kind == "text" and _looks_like_chat(value):
                 tally["looks_like_chat"] = tally.get("looks_like_chat", 0) + 1
 
-    def remove(self, data: Mapping[str, Any]) -> None:
-        """Subtract a row that was added before. A column without values disappears."""
-        self.rows -= 1
-        for name, value in data.items():
-            tally = self._tallies[name]
-            kind = value_kind(value)
-            _decrement(tally, kind)
-            if kind == "text" and _looks_like_chat(value):
-                _decrement(tally, "looks_like_chat")
-            if not tally:
-                del self._tallies[name]
-
     def merge(self, other: Self) -> None:
         """Add the counts of rows that come after these."""
         self.rows += other.rows
@@ -95,13 +83,6 @@ class ColumnCounter:
         if len(self._tallies) >= self._max_columns:
             raise TooLarge(f"The rows have more than {self._max_columns} columns; {name[:80]!r} is one too many.")
         return self._tallies.setdefault(name, {})
-
-
-def count_columns(rows: Iterable[Mapping[str, Any]]) -> list[Column]:
-    counter = ColumnCounter()
-    for data in rows:
-        counter.add(data)
-    return counter.columns()
 
 
 def value_kind(value: object) -> str:
@@ -141,9 +122,3 @@ def _looks_like_chat(text: str) -> bool:
         return False
     value = json.parse_or_text(text)
     return isinstance(value, list) and dialect_of(cast("object", value)) is not None
-
-
-def _decrement(tally: Tally, kind: str) -> None:
-    tally[kind] -= 1
-    if not tally[kind]:
-        del tally[kind]

@@ -75,10 +75,6 @@ class AppliedDelta(msgspec.Struct, frozen=True):
     rows: list[RowEntry]
     contents: dict[bytes, RowData]
     """Replaced, patched and added data, by hash."""
-    removed_hashes: list[bytes]
-    """The old hash of each row that was removed, replaced or patched."""
-    added_hashes: list[bytes]
-    """The new hash of each row that was replaced, patched or added."""
     added: list[bytes]
     """Ids of the new rows, in the order of the delta."""
 
@@ -147,11 +143,8 @@ def apply_delta(
     patched = {pack_row_id(patch.id): patch for patch in delta.patch}
     rows: list[RowEntry] = []
     new_contents: dict[bytes, RowData] = {}
-    removed_hashes: list[bytes] = []
-    added_hashes: list[bytes] = []
     for row, old_hash in base:
         if row in removed:
-            removed_hashes.append(old_hash)
             continue
         new_data = replaced.get(row)
         if new_data is None and row in patched:
@@ -162,18 +155,9 @@ def apply_delta(
         new_hash = row_hash(new_data)
         new_contents[new_hash] = new_data
         rows.append((row, new_hash))
-        removed_hashes.append(old_hash)
-        added_hashes.append(new_hash)
     new_rows = [(new_id(), row_hash(added.data)) for added in delta.add]
     new_contents |= {new_hash: added.data for (_, new_hash), added in zip(new_rows, delta.add, strict=True)}
-    added_hashes += [new_hash for _, new_hash in new_rows]
-    return AppliedDelta(
-        _insert_rows(rows, delta.add, new_rows),
-        new_contents,
-        removed_hashes,
-        added_hashes,
-        [row for row, _ in new_rows],
-    )
+    return AppliedDelta(_insert_rows(rows, delta.add, new_rows), new_contents, [row for row, _ in new_rows])
 
 
 def _changed_rows(delta: Delta) -> Iterator[tuple[str, str]]:

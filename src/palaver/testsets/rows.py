@@ -25,18 +25,6 @@ _encode = msgspec.json.Encoder().encode
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class Row(msgspec.Struct, frozen=True):
-    """One case; `meta` holds metadata of another system (Agenta's ids, flags and tags)."""
-
-    id: str
-    data: dict[str, Any]
-    meta: dict[str, Any] | None = None
-
-
-def new_row_id(milliseconds: int, randomness: int) -> str:
-    return _PREFIX + ids.sortable_id(milliseconds, randomness)
-
-
 def new_packed_id(milliseconds: int, randomness: int) -> bytes:
     """Return a packed id, without going through text: an import creates a million of them."""
     return ((milliseconds & (1 << 48) - 1) << _RANDOM_BITS | randomness & (1 << _RANDOM_BITS) - 1).to_bytes(16)

@@ -28,7 +28,7 @@ from palaver.storage.evaluations import results as evaluation_pages
 from palaver.storage.evaluations.repository import Evaluation
 from palaver.storage.evaluations.results import ResultDetail, StoredResult
 from palaver.storage.testsets import rows as testset_rows
-from palaver.testsets.rows import new_row_id, pack_row_id, row_hash
+from palaver.testsets.rows import new_packed_id, row_hash
 
 TESTSET = "ts_1"
 QUIET = Settings(trace_content="off")
@@ -68,7 +68,7 @@ def store_evaluation(db: Connection, id: str, planned: Plan, data: Sequence[dict
     """Store an evaluation of these rows."""
     contents = {row_hash(row): json.encode(row) for row in data}
     testset_rows.insert_contents(db, "default", TESTSET, contents)
-    packed = b"".join(pack_row_id(new_row_id(number, number)) + row_hash(row) for number, row in enumerate(data))
+    packed = b"".join(new_packed_id(number, number) + row_hash(row) for number, row in enumerate(data))
     return evaluations.create_evaluation(
         db, "default", new_evaluation(id, PlannedEvaluation(planned, packed)), utc_now()
     )

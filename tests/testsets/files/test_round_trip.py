@@ -12,12 +12,10 @@ from palaver.errors import PalaverError
 from palaver.testsets.files import (
     FileRow,
     Format,
-    Row,
     csv_file,
     json_file,
     open_reader,
     read_file,
-    with_ids,
     write_file,
 )
 from palaver.testsets.rows import canonical_json
@@ -84,8 +82,11 @@ def test_a_file_can_be_read_byte_by_byte(form: Format) -> None:
 
 @every_format
 def test_rows_may_be_written_with_their_ids(form: Format) -> None:
-    rows = [Row("row_00000000050000000000000007", {"__id__": "of the data", "q": 1}), Row("row_1", {})]
-    text = b"".join(write_file(with_ids(rows), ["__id__", "q"], form, meta=["__id__"]))
+    rows = [
+        FileRow({"__id__": "of the data", "q": 1}, {"__id__": "row_00000000050000000000000007"}),
+        FileRow({}, {"__id__": "row_1"}),
+    ]
+    text = b"".join(write_file(rows, ["__id__", "q"], form, meta=["__id__"]))
 
     assert [(row.data, row.meta) for row in read_file([text], form)] == [
         ({"__id__": "of the data", "q": 1}, {"__id__": "row_00000000050000000000000007"}),

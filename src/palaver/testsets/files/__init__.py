@@ -17,38 +17,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import assert_never
 
-from palaver.testsets.files import base
-from palaver.testsets.files.base import (
-    MEDIA_TYPES,
-    FileReport,
-    FileRow,
-    Format,
-    RowLike,
-    RowReader,
-    RowWriter,
-    format_of,
-)
+from palaver.testsets.files.base import MEDIA_TYPES, FileRow, Format, RowReader, RowWriter, format_of
 from palaver.testsets.files.csv_file import CellTypes, CsvReader, CsvWriter
 from palaver.testsets.files.json_file import JsonlReader, JsonlWriter, JsonReader, JsonWriter
 from palaver.testsets.files.parquet_file import ParquetReader, ParquetWriter
 from palaver.testsets.limits import DEFAULT_LIMITS, TestsetLimits
-from palaver.testsets.rows import Row
 
 __all__ = [
     "MEDIA_TYPES",
     "CellTypes",
-    "FileReport",
     "FileRow",
     "FileRows",
     "Format",
-    "RowLike",
-    "RowReader",
-    "RowWriter",
     "format_of",
     "open_reader",
     "open_writer",
     "read_file",
-    "with_ids",
     "write_file",
 ]
 
@@ -110,7 +94,7 @@ def read_file(
 
 
 def write_file(
-    rows: Iterable[RowLike], columns: Sequence[str], format: Format, *, meta: Sequence[str] = ()
+    rows: Iterable[FileRow], columns: Sequence[str], format: Format, *, meta: Sequence[str] = ()
 ) -> Iterator[bytes]:
     writer = open_writer(format, columns, meta=meta)
     if opening := writer.begin():
@@ -120,11 +104,6 @@ def write_file(
         if piece := writer.rows(batch):
             yield piece
     yield from (piece for piece in writer.end() if piece)
-
-
-def with_ids(rows: Iterable[Row]) -> Iterator[FileRow]:
-    """Yield rows with their ids as metadata. Pass `meta=[ID_COLUMN]` to the writer."""
-    return (FileRow(row.data, {base.ID_COLUMN: row.id}) for row in rows)
 
 
 def _iterate_rows(chunks: Iterable[bytes], reader: RowReader) -> Iterator[FileRow]:

@@ -211,22 +211,12 @@ def _has_lone_surrogate(text: bytes) -> bool:
     )
 
 
-class RowLike(Protocol):
-    """A row to be written: a `Row` of a set or a `FileRow`."""
-
-    @property
-    def data(self) -> dict[str, Any]: ...
-
-    @property
-    def meta(self) -> dict[str, Any] | None: ...
-
-
 class RowWriter(Protocol):
     def begin(self) -> bytes:
         """Return the bytes before the first row."""
         ...
 
-    def rows(self, rows: Iterable[RowLike]) -> bytes: ...
+    def rows(self, rows: Iterable[FileRow]) -> bytes: ...
 
     def end(self) -> Iterator[bytes]:
         """Return the bytes after the last row."""
@@ -235,12 +225,12 @@ class RowWriter(Protocol):
 
 def object_encoder(
     columns: Sequence[str], meta: Sequence[str]
-) -> Callable[[Iterable[RowLike]], Iterator[dict[str, Any]]]:
+) -> Callable[[Iterable[FileRow]], Iterator[dict[str, Any]]]:
     """Return a function that turns rows into objects of a file: metadata first, then keys in column order."""
     order = {name: index for index, name in enumerate(columns)}
     can_copy = not meta and all("__" not in name for name in columns)
 
-    def encode_rows(rows: Iterable[RowLike]) -> Iterator[dict[str, Any]]:
+    def encode_rows(rows: Iterable[FileRow]) -> Iterator[dict[str, Any]]:
         for row in rows:
             data = order_columns(row.data, order)
             yield data if can_copy else merge_meta(data, select_meta(row, meta))
@@ -248,7 +238,7 @@ def object_encoder(
     return encode_rows
 
 
-def select_meta(row: RowLike, meta: Sequence[str]) -> dict[str, Any]:
+def select_meta(row: FileRow, meta: Sequence[str]) -> dict[str, Any]:
     values = row.meta or {}
     return {name: values[name] for name in meta if name in values}
 

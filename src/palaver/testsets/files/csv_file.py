@@ -13,7 +13,7 @@ import msgspec
 from palaver.core import json
 from palaver.errors import InvalidValue, PalaverError, TooLarge, UnsupportedMediaType
 from palaver.testsets.files import base
-from palaver.testsets.files.base import SAVE_AS_CSV, FileReport, FileRow, RowLike, line_error, select_meta
+from palaver.testsets.files.base import SAVE_AS_CSV, FileReport, FileRow, line_error, select_meta
 from palaver.testsets.limits import TestsetLimits
 
 _decode = msgspec.json.Decoder().decode
@@ -333,13 +333,13 @@ class CsvWriter:
         cells = [*self._meta, *map(format_name, self._columns)]
         return _format_line([quote_name(cell) for cell in cells or [base.EMPTY_COLUMN]]).encode()
 
-    def rows(self, rows: Iterable[RowLike]) -> bytes:
+    def rows(self, rows: Iterable[FileRow]) -> bytes:
         return "".join([_format_line(self._cells(row)) for row in rows]).encode()
 
     def end(self) -> Iterator[bytes]:
         return iter(())
 
-    def _cells(self, row: RowLike) -> list[str]:
+    def _cells(self, row: FileRow) -> list[str]:
         data, meta = row.data, select_meta(row, self._meta)
         if unknown := data.keys() - {*self._columns}:
             raise ValueError(f"no column {min(unknown)!r} was announced")

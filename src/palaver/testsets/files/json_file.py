@@ -13,7 +13,6 @@ from palaver.errors import InvalidValue, TooLarge
 from palaver.testsets.files.base import (
     FileReport,
     FileRow,
-    RowLike,
     decode_json,
     line_error,
     make_file_row,
@@ -251,7 +250,7 @@ class JsonWriter:
     def begin(self) -> bytes:
         return b"["
 
-    def rows(self, rows: Iterable[RowLike]) -> bytes:
+    def rows(self, rows: Iterable[FileRow]) -> bytes:
         texts = [json.encode(fields) for fields in self._to_objects(rows)]
         if not texts:
             return b""
@@ -314,7 +313,7 @@ class JsonlWriter:
     def begin(self) -> bytes:
         return b""
 
-    def rows(self, rows: Iterable[RowLike]) -> bytes:
+    def rows(self, rows: Iterable[FileRow]) -> bytes:
         return b"".join([json.encode(fields) + b"\n" for fields in self._to_objects(rows)])
 
     def end(self) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ import msgspec
 from palaver.core import json
 from palaver.errors import NotImplementedYet, TooLarge
 from palaver.testsets.files import base
-from palaver.testsets.files.base import FileReport, FileRow, RowLike, check_row, decode_json, line_error, object_encoder
+from palaver.testsets.files.base import FileReport, FileRow, check_row, decode_json, line_error, object_encoder
 from palaver.testsets.limits import TestsetLimits
 
 _JSON_COLUMNS_KEY = b"palaver.json"
@@ -102,7 +102,7 @@ class ParquetWriter:
     def begin(self) -> bytes:
         return b""
 
-    def rows(self, rows: Iterable[RowLike]) -> bytes:
+    def rows(self, rows: Iterable[FileRow]) -> bytes:
         for fields in self._to_objects(rows):
             for name, value in fields.items():
                 self._kinds[name].add(_native_kind(value))
