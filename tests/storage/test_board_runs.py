@@ -57,7 +57,7 @@ async def test_full_board_does_not_block_runs_of_other_boards_or_without_a_board
     full_board = await enqueue(database, "brd_1", *range(1, 30), concurrency=1)
     other = await enqueue(database, "brd_2", 40, concurrency=1)
     single = queued_run(50, None, 0)
-    await database.write(background_runs.enqueue_run, single, NOW)
+    await database.write(background_runs.enqueue_runs, [single], NOW)
 
     assert await dequeue(database, 4) == full_board[:1]
     assert await dequeue(database, 4) == [*other, single.started.run_id]

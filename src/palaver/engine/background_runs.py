@@ -67,7 +67,7 @@ class RunQueue:
             status="queued",
             idempotent=workflow.options.idempotent,
         )
-        await self._database.write(background_runs.enqueue_run, run, self._now())
+        await self._database.write(background_runs.enqueue_runs, [run], self._now())
         self.wake()
         return started
 

@@ -27,7 +27,7 @@
     feedback         ratings of answers
     saved_views      saved views of the web page
     erasure          erasure of the data of a user or session
-    retention        deletion of old runs, responses and files
+    retention        deletion of old runs and files
     threads          conversations as trees of messages
     spans            spans and traces
     testsets         test sets, revisions and rows

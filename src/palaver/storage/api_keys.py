@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Row, Select, and_, delete, exists, insert, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from palaver.core.api_keys import Scope, generate_key, hash_secret, minimal_scopes, parse_scopes
 from palaver.storage import notifications
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import dialect_insert
 from palaver.storage.tables import keys, sessions
 from palaver.storage.tables import secrets as secrets_table
 
@@ -129,18 +129,9 @@ def _fetch_keys(db: Connection, query: Select[Any]) -> list[ApiKey]:
 
 
 def _row_to_key(row: Row[Any]) -> ApiKey:
-    return ApiKey(
-        project=row.project,
-        id=row.id,
-        name=row.name,
-        hash=row.hash,
-        scopes=parse_scopes(row.scopes),
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        last_used_at=row.last_used_at,
-        revoked_at=row.revoked_at,
-        made_by=row.made_by,
-    )
+    fields: dict[str, Any] = {name: getattr(row, name) for name in ApiKey.__struct_fields__}
+    fields["scopes"] = parse_scopes(row.scopes)
+    return ApiKey(**fields)
 
 
 class LoginSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,9 +174,8 @@ def get_or_create_secret(db: Connection, name: str, at: datetime) -> bytes:
     existing = _find_secret(db, name)
     if existing is not None:
         return existing
-    statement = postgresql.insert(secrets_table) if db.dialect.name == "postgresql" else sqlite.insert(secrets_table)
     row = {"name": name, "value": token_bytes(SECRET_BYTES), "created_at": at}
-    db.execute(statement.on_conflict_do_nothing(), [row])
+    db.execute(dialect_insert(db, secrets_table).on_conflict_do_nothing(), [row])
     created = _find_secret(db, name)
     assert created is not None
     return created

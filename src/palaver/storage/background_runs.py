@@ -12,7 +12,6 @@ from palaver.core.runs import Call, NewRun
 from palaver.storage import boards, files, notifications, run_log, runs
 from palaver.storage.notifications import Change
 from palaver.storage.runs import RunRow, StoredRun
-from palaver.storage.tables import events as events_table
 from palaver.storage.tables import processes
 from palaver.storage.tables import runs as table
 
@@ -24,10 +23,6 @@ class QueuedRun(NamedTuple):
     stored: StoredRun
     call: Call
     """The complete call, including the history."""
-
-
-def enqueue_run(db: Connection, run: NewRun, at: datetime) -> None:
-    enqueue_runs(db, [run], at)
 
 
 def enqueue_runs(db: Connection, new_runs: Sequence[NewRun], at: datetime) -> None:
@@ -77,7 +72,7 @@ def requeue_run(db: Connection, row: RunRow) -> bool:
     """Requeue a run of a dead process if it may be repeated; its events are deleted."""
     if not row.idempotent or row.attempts >= MAX_ATTEMPTS or not runs.lock_active_run(db, row.project, row.id):
         return False
-    _delete_events(db, row)
+    runs.delete_events(db, row.project, [row.id])
     _requeue(db, row)
     return True
 
@@ -93,13 +88,9 @@ def hand_over_run(db: Connection, project: str, run: str, process: str) -> bool:
     row = runs.get_run(db, project, run)
     if row is None or not row.idempotent or row.process != process or not runs.lock_active_run(db, project, run):
         return False
-    _delete_events(db, row)
+    runs.delete_events(db, row.project, [row.id])
     _requeue(db, row, attempts=table.c.attempts - 1)
     return True
-
-
-def _delete_events(db: Connection, row: RunRow) -> None:
-    db.execute(delete(events_table).where(events_table.c.project == row.project, events_table.c.run == row.id))
 
 
 def _requeue(db: Connection, row: RunRow, **changes: Any) -> None:

@@ -13,6 +13,7 @@ from palaver.errors import NotFound
 from palaver.storage import run_log
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import row_converter, split_batches
 from palaver.storage.tables import board_cells as cells_table
 from palaver.storage.tables import boards as table
 from palaver.storage.tables import runs as runs_table
@@ -50,29 +51,29 @@ class LastBoard(NamedTuple):
     """None if no board exists, or it is too large."""
 
 
-def get_board(db: Connection, project: str, board: str) -> Board:
-    """Return a board with its cells. Raises NotFound."""
-    return _load_board(db, project, board)
-
-
-def lock_board(db: Connection, project: str, board: str) -> Board:
-    """Return a board, locked until the transaction ends."""
-    return _load_board(db, project, board, lock=True)
-
-
-def _load_board(db: Connection, project: str, board: str, *, lock: bool = False) -> Board:
+def get_board(db: Connection, project: str, board: str, *, lock: bool = False) -> Board:
+    """Return a board with its cells; with `lock`, locked until the transaction ends. Raises NotFound."""
     query = select(table).where(table.c.project == project, table.c.id == board)
     row = db.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
         raise NotFound(f"There is no board {board[:80]!r}.")
-    return _row_to_board(row, list_cells(db, project, board))
+    return Board(
+        id=row.id,
+        grid=msgspec.convert(row.body, Grid),
+        cells=list_cells(db, project, board),
+        version=row.version,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
 
 
 def list_boards(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page[BoardSummary]:
     """List boards, last saved first."""
     columns = [table.c[name] for name in BoardSummary.__struct_fields__]
     query = select(*columns).where(table.c.project == project)
-    return fetch_page(db, query, _row_to_summary, project=project, by=(table.c.updated_at, table.c.id), window=window)
+    return fetch_page(
+        db, query, row_converter(BoardSummary), project=project, by=(table.c.updated_at, table.c.id), window=window
+    )
 
 
 def get_last_saved(db: Connection, project: str, *, max_bytes: int) -> LastBoard:
@@ -86,7 +87,7 @@ def get_last_saved(db: Connection, project: str, *, max_bytes: int) -> LastBoard
     max_cells = max_bytes // _MIN_CELL_BYTES
     if size > max_bytes or len(db.execute(cells.limit(max_cells + 1)).all()) > max_cells:
         return LastBoard(board)
-    return LastBoard(board, _load_board(db, project, board))
+    return LastBoard(board, get_board(db, project, board))
 
 
 def list_cells(db: Connection, project: str, board: str) -> tuple[Cell, ...]:
@@ -125,7 +126,7 @@ def replace_board(
 
     Cells whose row and column still exist stay if they are in `keep` (None: all). `check` may raise to refuse.
     """
-    current = _load_board(db, project, board, lock=True)
+    current = get_board(db, project, board, lock=True)
     check(current)
     rows, columns = {row.id for row in grid.rows}, {column.id for column in grid.columns}
     remaining: list[Cell] = []
@@ -143,7 +144,7 @@ def replace_board(
 
 def delete_board(db: Connection, project: str, board: str, *, check: Callable[[Board], None]) -> None:
     """Delete a board. Its threads and runs stay, without a board."""
-    check(_load_board(db, project, board, lock=True))
+    check(get_board(db, project, board, lock=True))
     db.execute(delete(table).where(table.c.project == project, table.c.id == board))
     in_board = (threads_table.c.project == project, threads_table.c.board == board)
     for thread in db.scalars(select(threads_table.c.id).where(*in_board)).all():
@@ -154,7 +155,7 @@ def delete_board(db: Connection, project: str, board: str, *, check: Callable[[B
 
 def fill_cells(db: Connection, project: str, board: str, cells: Sequence[Cell]) -> None:
     """Set threads or runs of cells. Raises NotFound for a cell that does not exist."""
-    current = _load_board(db, project, board, lock=True)
+    current = get_board(db, project, board, lock=True)
     rows, columns = {row.id for row in current.grid.rows}, {column.id for column in current.grid.columns}
     before = {(cell.row, cell.column): cell for cell in current.cells}
     values: dict[tuple[str, str], dict[str, Any]] = {}
@@ -162,13 +163,8 @@ def fill_cells(db: Connection, project: str, board: str, cells: Sequence[Cell]) 
         if cell.row not in rows or cell.column not in columns:
             raise NotFound(f"The board {board!r} has no cell {f'{cell.row}.{cell.column}'[:80]!r}.")
         old = before.get((cell.row, cell.column), cell)
-        fields = {
-            "row": cell.row,
-            "column": cell.column,
-            "thread": cell.thread or old.thread,
-            "run": cell.run or old.run,
-        }
-        values[cell.row, cell.column] = {"project": project, "board": board, **fields}
+        key = {"project": project, "board": board, "row": cell.row, "column": cell.column}
+        values[cell.row, cell.column] = {**key, "thread": cell.thread or old.thread, "run": cell.run or old.run}
     _delete_cells(db, project, board, cells)
     if values:
         db.execute(insert(cells_table), list(values.values()))
@@ -178,8 +174,8 @@ def fill_cells(db: Connection, project: str, board: str, cells: Sequence[Cell]) 
 def _delete_cells(db: Connection, project: str, board: str, cells: Sequence[Cell]) -> None:
     columns = cells_table.c
     in_board = (columns.project == project, columns.board == board)
-    for start in range(0, len(cells), _MAX_CELLS):
-        keys = [(cell.row, cell.column) for cell in cells[start : start + _MAX_CELLS]]
+    for batch in split_batches(cells, _MAX_CELLS):
+        keys = [(cell.row, cell.column) for cell in batch]
         db.execute(delete(cells_table).where(*in_board, tuple_(columns.row, columns.column).in_(keys)))
 
 
@@ -188,21 +184,6 @@ def _delete_cells(db: Connection, project: str, board: str, cells: Sequence[Cell
 
 def _grid_columns(grid: Grid) -> dict[str, Any]:
     return {"name": grid.name, "mode": grid.mode, "body": grid}
-
-
-def _row_to_board(row: Row[Any], cells: tuple[Cell, ...]) -> Board:
-    return Board(
-        id=row.id,
-        grid=msgspec.convert(row.body, Grid),
-        cells=cells,
-        version=row.version,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
-
-
-def _row_to_summary(row: Row[Any]) -> BoardSummary:
-    return BoardSummary(**{name: getattr(row, name) for name in BoardSummary.__struct_fields__})
 
 
 _IS_BOARD_RUN = runs_table.c.board.is_not(None)
@@ -273,8 +254,7 @@ def _requested_limits(db: Connection, keys: Sequence[ProjectKey]) -> dict[Projec
 def run_statuses(db: Connection, project: str, ids: Sequence[str]) -> dict[str, RunStatus]:
     """Return the status of runs by id; deleted runs are omitted."""
     statuses: dict[str, RunStatus] = {}
-    for start in range(0, len(ids), _MAX_IDS):
-        batch = ids[start : start + _MAX_IDS]
+    for batch in split_batches(ids, _MAX_IDS):
         query = select(runs_table.c.id, runs_table.c.status).where(
             runs_table.c.project == project, runs_table.c.id.in_(batch)
         )

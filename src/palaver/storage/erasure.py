@@ -1,5 +1,6 @@
 """Erasure of everything labelled with a user or a session: counted first, then deleted in batches."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -36,10 +37,10 @@ class ErasureCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 def count_labelled_data(db: Connection, project: str, label: Label, value: str) -> ErasureCounts:
     """Count labelled runs, threads all of whose runs are labelled, and what belongs to them."""
-    conditions = _labelled_runs(project, label, value)
-    query = select(func.count(), func.count().filter(runs_table.c.stored), func.count().filter(_is_active())).where(
-        *conditions
+    count_stored, count_active = (
+        func.count().filter(condition) for condition in (runs_table.c.stored, runs_table.c.ended_at.is_(None))
     )
+    query = select(func.count(), count_stored, count_active).where(*_labelled_runs(project, label, value))
     run_count, response_count, active_count = db.execute(query).one()
     feedback_count = db.scalar(
         select(func.count()).select_from(feedback_table).where(*_labelled_feedback(project, label, value))
@@ -63,16 +64,12 @@ def erase_labelled_data(db: Connection, project: str, label: Label, value: str, 
     deleted = span_retention.delete_labelled(db, project, label, value)
     if deleted:
         return deleted
-    ended = runs_table.c.ended_at.is_not(None)
     thread_ids = list(db.scalars(_labelled_threads(project, label, value).limit(ERASE_BATCH)))
     for thread in thread_ids:
         threads.delete_thread(db, project, thread)
-    query = (
-        select(runs_table.c.id, runs_table.c.thread)
-        .where(*_labelled_runs(project, label, value), ended)
-        .limit(ERASE_BATCH)
-    )
-    labelled = [] if thread_ids else [(row.id, row.thread) for row in db.execute(query)]
+    ended = (*_labelled_runs(project, label, value), runs_table.c.ended_at.is_not(None))
+    query = select(runs_table.c.id, runs_table.c.thread).where(*ended).limit(ERASE_BATCH)
+    labelled: Sequence[Any] = [] if thread_ids else db.execute(query).all()
     for run, thread in labelled:
         if thread is not None:
             _delete_run_messages(db, project, thread, run, at)
@@ -89,10 +86,6 @@ def _delete_run_messages(db: Connection, project: str, thread: str, run: str, at
     )
     for node in list(db.scalars(query)):
         threads.delete_message(db, project, thread, node, below="keep", at=at)
-
-
-def _is_active() -> ColumnElement[bool]:
-    return runs_table.c.ended_at.is_(None)
 
 
 def _labelled_runs(project: str, label: Label, value: str) -> list[ColumnElement[bool]]:
@@ -145,17 +138,14 @@ _SOURCE_PREFIX, _SOURCE_PREFIX_END = b'{"source":', b'{"source;'
 
 def find_copied_rows(db: Connection, project: str, label: Label, value: str) -> list[dict[str, str]]:
     """List test set rows copied from labelled threads or traces. They are not deleted."""
-    labelled = runs_table.c.project == project, runs_table.c[label] == value
+    labelled = _labelled_runs(project, label, value)
     thread_ids = {value, *db.scalars(select(runs_table.c.thread).where(*labelled).distinct())}
     trace_ids = set(db.scalars(select(runs_table.c.trace_id).where(*labelled).distinct()))
     trace_ids.update(db.scalars(select(spans.c.trace_id).where(spans.c.project == project, spans.c[label] == value)))
     meta = type_coerce(testset_meta.c.meta, LargeBinary)
     has_source = meta >= literal(_SOURCE_PREFIX, LargeBinary), meta < literal(_SOURCE_PREFIX_END, LargeBinary)
-    rows = db.execute(
-        select(testset_meta.c.testset, testset_meta.c.row, testset_meta.c.meta).where(
-            testset_meta.c.project == project, *has_source
-        )
-    )
+    columns = (testset_meta.c.testset, testset_meta.c.row, testset_meta.c.meta)
+    rows = db.execute(select(*columns).where(testset_meta.c.project == project, *has_source))
     return [_row_reference(row) for row in rows if _is_copied_from(row.meta["source"], thread_ids, trace_ids)]
 
 

@@ -1,6 +1,6 @@
 """Ratings of answers. One per run, message, API key and user; the last one counts."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from sqlalchemy.engine import Row
 
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import storable_text
+from palaver.storage.schema import row_converter, storable_text
 from palaver.storage.spans.tables import spans
 from palaver.storage.tables import feedback, nodes, runs
 
@@ -55,6 +55,7 @@ class FeedbackFilters(msgspec.Struct, frozen=True, kw_only=True):
 
 _FIELDS = [feedback.c[name] for name in Feedback.__struct_fields__]
 _RUN_FIELDS = [runs.c.workflow, runs.c.thread, runs.c.trace_id, runs.c.preview_in, runs.c.preview_out]
+_row_to_feedback = row_converter(Feedback)
 ALL_FEEDBACK = FeedbackFilters()
 _MAX_PER_TRACE = 1_000
 
@@ -114,8 +115,7 @@ def list_trace_feedback(db: Connection, project: str, trace: str) -> list[Feedba
     )
     query = select(*_FIELDS).where(feedback.c.project == project, feedback.c.run.in_(run_ids))
     by = (feedback.c.created_at, feedback.c.run, feedback.c.message, feedback.c.key, feedback.c.user)
-    rows = db.execute(query.order_by(*by).limit(_MAX_PER_TRACE))
-    return [Feedback(**dict(zip(Feedback.__struct_fields__, row, strict=True))) for row in rows]
+    return [_row_to_feedback(row) for row in db.execute(query.order_by(*by).limit(_MAX_PER_TRACE))]
 
 
 def list_feedback(
@@ -136,13 +136,11 @@ def list_feedback(
 
 
 def _is_feedback(project: str, rating: Feedback) -> Any:
-    key: Mapping[str, str] = {"run": rating.run, "message": rating.message, "key": rating.key}
-    key_conditions = (feedback.c[name] == value for name, value in key.items())
+    key_conditions = (feedback.c[name] == getattr(rating, name) for name in ("run", "message", "key"))
     return and_(feedback.c.project == project, feedback.c.user == storable_text(rating.user), *key_conditions)
 
 
 def _row_to_entry(row: Row[Any]) -> FeedbackEntry:
-    fields: dict[str, Any] = dict(zip(Feedback.__struct_fields__, row, strict=False))
-    run_values = row[len(fields) : len(fields) + len(_RUN_FIELDS)]
-    run_fields: dict[str, Any] = dict(zip([column.name for column in _RUN_FIELDS], run_values, strict=True))
-    return FeedbackEntry(feedback=Feedback(**fields), **run_fields)
+    return FeedbackEntry(
+        feedback=_row_to_feedback(row), **{column.name: getattr(row, column.name) for column in _RUN_FIELDS}
+    )

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, delete, exists, func, insert, literal, not_, select, text, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, literal, not_, select, text, update
 
 from palaver.core.messages import (
     File,
@@ -21,6 +20,7 @@ from palaver.core.messages import (
 )
 from palaver.errors import DiskFull, NotFound
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import dialect_insert, row_converter, split_batches
 from palaver.storage.tables import file_pieces, file_uses, files
 from palaver.storage.tables import nodes as nodes_table
 
@@ -51,6 +51,7 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COLUMNS = [files.c[name] for name in StoredFile.__struct_fields__]
+_row_to_file = row_converter(StoredFile)
 
 
 class FileChunks:
@@ -196,17 +197,9 @@ def _chunk_conditions(project: str, sha256: str) -> Iterable[Any]:
     return file_pieces.c.project == project, file_pieces.c.sha256 == sha256
 
 
-def _row_to_file(row: Row[Any]) -> StoredFile:
-    return StoredFile(**{name: getattr(row, name) for name in StoredFile.__struct_fields__})
-
-
 _MAX_IDS = 500
 """Maximum number of ids in one statement."""
 _MAX_ID_LENGTH = 64
-_insert_references = {
-    "sqlite": sqlite.insert(file_uses).on_conflict_do_nothing(),
-    "postgresql": postgresql.insert(file_uses).on_conflict_do_nothing(),
-}
 
 
 def add_references(db: Connection, project: str, holder: str, messages: Iterable[tuple[str, Message]]) -> None:
@@ -214,15 +207,14 @@ def add_references(db: Connection, project: str, holder: str, messages: Iterable
     references = sorted(
         {(node, name) for node, message in messages if has_files([message]) for name in file_ids([message])}
     )
-    for start in range(0, len(references), _MAX_IDS):
-        batch = references[start : start + _MAX_IDS]
+    for batch in split_batches(references, _MAX_IDS):
         in_batch = files.c.project == project, files.c.id.in_(sorted({name for _, name in batch}))
         # Locked until this transaction ends, so that no other deletes them as unreferenced.
         query = select(files.c.id).where(*in_batch).order_by(files.c.id)
         existing = set(db.scalars(query.with_for_update(read=True, key_share=True)))
         rows = [{"project": project, "holder": holder, "node": node, "file": f} for node, f in batch if f in existing]
         if rows:
-            db.execute(_insert_references[db.dialect.name], rows)
+            db.execute(dialect_insert(db, file_uses).on_conflict_do_nothing(), rows)
             db.execute(update(files).where(*in_batch, not_(files.c.used)).values(used=True))
 
 
@@ -242,14 +234,16 @@ def copy_references(db: Connection, project: str, thread: str, copy: str) -> Non
 
 def remove_references(db: Connection, project: str, holders: Sequence[str]) -> None:
     """Remove the references of deleted threads or runs, and delete files without references."""
-    _remove_references(db, project, [file_uses.c.holder.in_(batch) for batch in _batches(holders)])
+    _remove_references(db, project, [file_uses.c.holder.in_(batch) for batch in split_batches(holders, _MAX_IDS)])
 
 
 def remove_node_references(
     db: Connection, project: str, thread: str, nodes: Sequence[str], *, only: Collection[str] | None = None
 ) -> None:
     """Remove the references of these nodes; with `only`, just the references to these files."""
-    conditions = [(file_uses.c.holder == thread) & file_uses.c.node.in_(batch) for batch in _batches(nodes)]
+    conditions = [
+        (file_uses.c.holder == thread) & file_uses.c.node.in_(batch) for batch in split_batches(nodes, _MAX_IDS)
+    ]
     _remove_references(
         db,
         project,
@@ -277,7 +271,3 @@ def _remove_references(db: Connection, project: str, conditions: Iterable[Column
         )
     if dereferenced:
         delete_unreferenced_files(db, project, sorted(dereferenced))
-
-
-def _batches(names: Sequence[str]) -> list[Sequence[str]]:
-    return [names[start : start + _MAX_IDS] for start in range(0, len(names), _MAX_IDS)]

@@ -11,15 +11,16 @@ from typing import Any, cast
 
 import msgspec
 from sqlalchemy import Connection, Row, delete, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from palaver.errors import IdempotencyMismatch
 from palaver.storage import runs
+from palaver.storage.schema import dialect_insert
 from palaver.storage.tables import idempotency as table
 
 RESPONSE_TTL = timedelta(hours=24)
 CLAIM_TIMEOUT = timedelta(minutes=15)
 """Long enough for a turn that waits for others before its run starts."""
+_KEY_FIELDS = ("project", "owner", "route", "key")
 
 
 class IdempotentRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,17 +49,9 @@ def claim_key(db: Connection, request: IdempotentRequest) -> StoredResponse | No
     """
     conditions = _key_conditions(request)
     db.execute(delete(table).where(*conditions, table.c.created_at <= request.at - RESPONSE_TTL))
-    insert = postgresql.insert if db.dialect.name == "postgresql" else sqlite.insert
-    values = {
-        "project": request.project,
-        "owner": request.owner,
-        "route": request.route,
-        "key": request.key,
-        "digest": request.digest,
-        "created_at": request.at,
-    }
-    statement = insert(table).values(values).on_conflict_do_nothing().returning(table.c.key)
-    if db.execute(statement).first() is not None:
+    values = {name: getattr(request, name) for name in (*_KEY_FIELDS, "digest")} | {"created_at": request.at}
+    statement = dialect_insert(db, table).values(values).on_conflict_do_nothing()
+    if db.execute(statement.returning(table.c.key)).first() is not None:
         return None
     return _stored_response(db.execute(select(table).where(*conditions)).one(), request)
 
@@ -101,13 +94,7 @@ def delete_expired_responses(db: Connection, now: datetime) -> int:
 
 
 def _key_conditions(request: IdempotentRequest) -> list[Any]:
-    columns = table.c
-    return [
-        columns.project == request.project,
-        columns.owner == request.owner,
-        columns.route == request.route,
-        columns.key == request.key,
-    ]
+    return [table.c[name] == getattr(request, name) for name in _KEY_FIELDS]
 
 
 def claim_for_run(db: Connection, request: IdempotentRequest, run: str) -> StoredResponse | None:

@@ -6,7 +6,7 @@ PostgreSQL, less often, since notifications may be lost.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple, get_args
 
@@ -60,10 +60,6 @@ _CHANGES_KEY = "palaver.touched"
 
 def mark_changed(db: Connection, *changes: Change) -> None:
     """Report changes of this transaction to watchers once it is durable."""
-    mark_all_changed(db, changes)
-
-
-def mark_all_changed(db: Connection, changes: Iterable[Change]) -> None:
     collected: list[Change] | None = db.info.get(_CHANGES_KEY)
     if collected is not None:
         collected.extend(changes)

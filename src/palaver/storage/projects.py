@@ -4,11 +4,12 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, Table, delete, exists, insert, select, tuple_
+from sqlalchemy import Connection, Table, delete, exists, insert, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
 from palaver.core.runs import DEFAULT_PROJECT
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import row_converter
 from palaver.storage.spans import retention as span_retention
 from palaver.storage.tables import keys, metadata, projects, runs, sessions
 
@@ -35,14 +36,8 @@ def get_project(db: Connection, name: str) -> Project | None:
 
 def list_projects(db: Connection, window: Window = FIRST_PAGE) -> Page[Project]:
     """List projects by name."""
-    query = select(projects)
-    return fetch_page(
-        db, query, _row_to_project, project=DEFAULT_PROJECT, by=(projects.c.name,), window=window, order="oldest"
-    )
-
-
-def _row_to_project(row: Row[Any]) -> Project:
-    return Project(name=row.name, created_at=row.created_at)
+    query, convert, by = select(projects), row_converter(Project), (projects.c.name,)
+    return fetch_page(db, query, convert, project=DEFAULT_PROJECT, by=by, window=window, order="oldest")
 
 
 def has_active_runs(db: Connection, name: str) -> bool:

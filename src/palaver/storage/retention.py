@@ -1,11 +1,11 @@
-"""Deletion of expired runs, responses and files, in batches: callers repeat each function until it returns 0."""
+"""Deletion of expired runs and files, in batches: callers repeat each function until it returns 0."""
 
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Select, exists, select
 
-from palaver.storage import files, idempotency, runs
+from palaver.storage import files, runs
 from palaver.storage.tables import board_cells as cells
 from palaver.storage.tables import runs as runs_table
 
@@ -36,12 +36,6 @@ def _delete_batch(db: Connection, query: Select[Any, Any]) -> int:
     for project in sorted({project for project, _ in keys}):  # The same order in all processes avoids deadlocks.
         runs.delete_runs(db, project, [run for run_project, run in keys if run_project == project])
     return len(keys)
-
-
-def delete_old_responses(db: Connection, now: datetime) -> int:
-    """Delete expired idempotency responses, all at once."""
-    idempotency.delete_expired_responses(db, now)
-    return 0
 
 
 def delete_old_files(db: Connection, now: datetime) -> int:

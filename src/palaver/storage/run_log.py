@@ -59,8 +59,8 @@ def record_runs(
             _redact_call(db, run.origin.project, run.started.run_id)
         if run.origin.thread is not None:
             _append_to_thread(db, run, now)
-    changes = (change for run in (*new_runs, *ended) for change in _run_changes(run.origin, run.started.run_id))
-    notifications.mark_all_changed(db, changes)
+    for run in (*new_runs, *ended):
+        notifications.mark_changed(db, *_run_changes(run.origin, run.started.run_id))
     notifications.notify(db, "grew", followed)
 
 
@@ -145,6 +145,7 @@ def _run_ending(finished: FinishedRun, now: datetime) -> RunEnding:
     assert isinstance(last, TERMINAL_EVENTS)
     reply = fold(finished.events)
     stored_reply = reply if finished.has_content else None
+    has_value = isinstance(last, RunFinished) and last.value is not msgspec.UNSET
     return RunEnding(
         project=finished.origin.project,
         id=finished.started.run_id,
@@ -155,13 +156,9 @@ def _run_ending(finished: FinishedRun, now: datetime) -> RunEnding:
         usage=reply.usage,
         reply=stored_reply,
         preview_out=None if stored_reply is None else _output_preview(stored_reply),
-        first_output_at=finished.first_output_at or (None if _final_value(last) is msgspec.UNSET else last.at),
+        first_output_at=finished.first_output_at or (last.at if has_value else None),
         ended_at=last.at or now,
     )
-
-
-def _final_value(last: TerminalEvent) -> Any:
-    return last.value if isinstance(last, RunFinished) else msgspec.UNSET
 
 
 def terminal_status(last: TerminalEvent) -> RunStatus:
@@ -179,8 +176,6 @@ def _output_preview(reply: Reply) -> Any:
 
 
 def _append_to_thread(db: Connection, finished: FinishedRun, now: datetime) -> None:
-    from palaver.storage.threads import repository as threads
-
     origin, last, reply = finished.origin, finished.events[-1], fold(finished.events)
     assert origin.thread is not None
     assert isinstance(last, TERMINAL_EVENTS)
@@ -213,10 +208,9 @@ def _redact_call(db: Connection, project: str, run: str) -> None:
 
 def interrupt_run(db: Connection, project: str, run: str, now: datetime) -> bool:
     """End a run whose process died, keeping its logged events; False if it has ended."""
-    if not runs.lock_active_run(db, project, run):
+    stored = _lock_stored_run(db, project, run)
+    if stored is None:
         return False
-    stored = runs.get_stored_run(db, project, run)
-    assert stored is not None
     now = _end_time(stored, now)
     events = runs.read_events(db, project, run)
     if events:
@@ -229,9 +223,7 @@ def interrupt_run(db: Connection, project: str, run: str, now: datetime) -> bool
 
 def cancel_queued_run(db: Connection, project: str, run: str, now: datetime) -> bool:
     """Cancel a queued run; False if it has started."""
-    if not runs.lock_active_run(db, project, run):
-        return False
-    stored = runs.get_stored_run(db, project, run)
+    stored = _lock_stored_run(db, project, run)
     if stored is None or stored.row.status != "queued":
         return False
     now = _end_time(stored, now)
@@ -241,11 +233,15 @@ def cancel_queued_run(db: Connection, project: str, run: str, now: datetime) -> 
 
 def fail_queued_run(db: Connection, project: str, run: str, error: tuple[str, str], now: datetime) -> None:
     """Fail a queued run that could not start, with an error code and message."""
-    if runs.lock_active_run(db, project, run):
-        stored = runs.get_stored_run(db, project, run)
-        assert stored is not None
+    stored = _lock_stored_run(db, project, run)
+    if stored is not None:
         now = _end_time(stored, now)
         _finish_run(db, stored, [], [_started_event(stored), RunFailed(1, *error, at=now)], now)
+
+
+def _lock_stored_run(db: Connection, project: str, run: str) -> StoredRun | None:
+    """Return an active run, locked until the transaction ends; None if it has ended."""
+    return runs.get_stored_run(db, project, run) if runs.lock_active_run(db, project, run) else None
 
 
 def _end_time(stored: StoredRun, now: datetime) -> datetime:
@@ -275,7 +271,7 @@ def _finish_run(db: Connection, stored: StoredRun, logged: list[Event], new_even
     _add_reply_references(db, [ending])
     if row.thread is not None:
         _append_to_thread(db, finished, now)
-    notifications.mark_all_changed(db, _run_changes(origin, row.id))
+    notifications.mark_changed(db, *_run_changes(origin, row.id))
     notifications.notify(db, "grew", [row.id])
 
 

@@ -22,14 +22,13 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import Row
 
 from palaver.core.events import Event, pack_events, unpack_events
 from palaver.core.ids import sortable_id
 from palaver.core.runs import Call, EventBatch, Reply, RunStatus
 from palaver.storage import files, notifications
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import storable_text
+from palaver.storage.schema import row_converter, storable_text
 from palaver.storage.tables import IS_UNUSUAL, events, processes, runs
 
 
@@ -313,7 +312,7 @@ def list_runs(
     """List runs, newest first. The `seq` of active runs is read from the log."""
     query = _filtered_runs(db, project, filters)
     scope = {name: f"{value}" for name, value in msgspec.structs.asdict(filters).items() if value is not None}
-    page = fetch_page(db, query, _row_to_run, project=project, by=[runs.c.id], window=window, filters=scope)
+    page = fetch_page(db, query, row_converter(RunRow), project=project, by=[runs.c.id], window=window, filters=scope)
     active = [row.id for row in page.data if row.is_alive]
     seqs = last_event_seqs(db, project, active) if active else {}
     return page.map(lambda row: msgspec.structs.replace(row, seq=seqs[row.id]) if row.id in seqs else row)
@@ -379,7 +378,3 @@ def _preview_contains(db: Connection, column: ColumnElement[Any], text: str) -> 
 def _ascii_lower(text: str) -> str:
     """Lower ASCII letters only: databases differ on others."""
     return "".join([letter.lower() if letter.isascii() else letter for letter in text])
-
-
-def _row_to_run(row: Row[Any]) -> RunRow:
-    return RunRow(**dict(zip(RunRow.__struct_fields__, row, strict=False)))

@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from palaver.errors import NotFound, TooLarge
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import row_converter
 from palaver.storage.tables import views as table
 
 MAX_VIEWS = 500
@@ -22,6 +23,9 @@ class SavedView(msgspec.Struct, frozen=True, kw_only=True):
     """Opaque: only the page interprets it."""
     created_at: datetime
     updated_at: datetime
+
+
+_row_to_view = row_converter(SavedView)
 
 
 def list_views(db: Connection, project: str, page: str, window: Window = FIRST_PAGE) -> Page[SavedView]:
@@ -54,9 +58,3 @@ def delete_view(db: Connection, project: str, view: str) -> None:
 
 def _view_not_found(view: str) -> NotFound:
     return NotFound(f"There is no view {view[:80]!r}.")
-
-
-def _row_to_view(row: Row[Any]) -> SavedView:
-    return SavedView(
-        id=row.id, page=row.page, name=row.name, body=row.body, created_at=row.created_at, updated_at=row.updated_at
-    )

@@ -1,13 +1,18 @@
-"""Metadata, column types and text normalization shared by all tables."""
+"""Metadata, column types, and helpers for rows, statements and texts of all tables."""
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import BigInteger, Column, Dialect, LargeBinary, MetaData, String
+from sqlalchemy import BigInteger, Column, Connection, Dialect, LargeBinary, MetaData, Row, String, Table
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.types import TypeDecorator
 
 from palaver.core import json
+
+T = TypeVar("T")
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 metadata = MetaData(
     naming_convention={
@@ -52,6 +57,22 @@ class Json(TypeDecorator[Any]):
 
     def process_result_value(self, value: bytes | None, dialect: Dialect) -> Any:  # noqa: ARG002
         return None if value is None else msgspec.json.decode(value)
+
+
+def row_converter(kind: type[StructT]) -> Callable[[Row[Any]], StructT]:
+    """Return a function that makes a Struct of the columns that have the names of its fields."""
+    names = kind.__struct_fields__
+    return lambda row: kind(**{name: getattr(row, name) for name in names})
+
+
+def dialect_insert(db: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """Return an insert that can handle conflicts."""
+    return postgresql.insert(table) if db.dialect.name == "postgresql" else sqlite.insert(table)
+
+
+def split_batches(values: Sequence[T], size: int) -> list[Sequence[T]]:
+    """Split values into batches: a statement has room for a limited number of parameters."""
+    return [values[start : start + size] for start in range(0, len(values), size)]
 
 
 def folded_text(text: str) -> str:

@@ -5,13 +5,14 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, and_, insert, select, update
+from sqlalchemy import Connection, Select, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from palaver.core.variants import DEFAULT_VARIANT, VariantFile, VariantReference, is_same_json, parse_reference
 from palaver.errors import InvalidParameter, NameTaken, NotFound, StaleBase
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import row_converter
 from palaver.storage.tables import variant_versions as versions_table
 from palaver.storage.tables import variants as table
 
@@ -63,21 +64,17 @@ class VariantDraft(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
 
 
+_row_to_variant = row_converter(Variant)
+_row_to_version = row_converter(Version)
+
+
 # Queries
 
 
-def get_variant(db: Connection, project: str, variant: str) -> Variant:
-    """Return a variant, archived or not. Raises NotFound."""
-    return _fetch_variant(db, _select_variants(project), variant)
-
-
-def _lock_variant(db: Connection, project: str, variant: str) -> Variant:
-    """Return a variant, locked until the transaction ends."""
-    return _fetch_variant(db, _select_variants(project).with_for_update(), variant)
-
-
-def _fetch_variant(db: Connection, query: Select[Any], variant: str) -> Variant:
-    row = db.execute(query.where(table.c.id == variant)).one_or_none()
+def get_variant(db: Connection, project: str, variant: str, *, lock: bool = False) -> Variant:
+    """Return a variant, archived or not; with `lock`, locked until the transaction ends. Raises NotFound."""
+    query = _select_variants(project).where(table.c.id == variant)
+    row = db.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
         raise NotFound(f"There is no variant {variant[:80]!r}.")
     return _row_to_variant(row)
@@ -162,7 +159,7 @@ def update_variant(
     db: Connection, project: str, variant: str, *, at: datetime, check: Callable[[VariantHead], None], **fields: Any
 ) -> VariantHead:
     """Change name, description or archived; `check` may raise to refuse."""
-    current = _lock_variant(db, project, variant)
+    current = get_variant(db, project, variant, lock=True)
     head = get_version(db, project, variant, current.head)
     check(VariantHead(current, head))
     changed = msgspec.structs.replace(current, **fields)
@@ -184,7 +181,7 @@ def commit_version(
 
     Raises StaleBase if `base` is not the newest version.
     """
-    current = _lock_variant(db, project, variant)
+    current = get_variant(db, project, variant, lock=True)
     head = get_version(db, project, variant, current.head)
     if is_same_json(head.parameters, draft.parameters):
         return head, False
@@ -257,14 +254,6 @@ def _select_versions(project: str, variant: str) -> Select[Any]:
 
 def _variant_conditions(project: str, variant: str) -> tuple[Any, Any]:
     return table.c.project == project, table.c.id == variant
-
-
-def _row_to_variant(row: Row[Any]) -> Variant:
-    return Variant(**{name: getattr(row, name) for name in Variant.__struct_fields__})
-
-
-def _row_to_version(row: Row[Any]) -> Version:
-    return Version(**{name: getattr(row, name) for name in Version.__struct_fields__})
 
 
 class ImportCounts(msgspec.Struct, frozen=True):

@@ -283,7 +283,7 @@ class BoardRunController(ApiController):
         }
 
         def work(db: Connection) -> HttpResponse:
-            current = boards.lock_board(db, caller.project, board)
+            current = boards.get_board(db, caller.project, board, lock=True)
             if current.version != stored_board.version:
                 raise StaleBase("The board was changed at this moment: try again.")
             to_run = _cells_to_run(db, caller.project, current, body.cells, requested)

@@ -1,6 +1,6 @@
 """Live evaluators, which score traces as they arrive; the cases that they score, and the scores."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
@@ -9,7 +9,6 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
-    Row,
     Select,
     case,
     delete,
@@ -28,7 +27,7 @@ from palaver.storage.evaluations.tables import online_rules as rules
 from palaver.storage.evaluations.tables import online_scores as scores
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import storable_text
+from palaver.storage.schema import row_converter, storable_text
 from palaver.storage.spans import queries as span_queries
 from palaver.storage.spans.queries import SpanArrival, SpanQuery
 from palaver.storage.spans.stats import EPOCH, MAX_ROWS, STEP_MICROSECONDS, TimeStep
@@ -65,16 +64,17 @@ class EnabledEvaluator(msgspec.Struct, frozen=True):
 
 
 _EVALUATOR_FIELDS = [rules.c[name] for name in LiveEvaluator.__struct_fields__]
+_row_to_evaluator = row_converter(LiveEvaluator)
 
 
 def get_live_evaluator(db: Connection, project: str, rule: str) -> LiveEvaluator:
     """Return a live evaluator. Raises NotFound for an unknown one, or one of another project."""
-    return _fetch_evaluator(db, _where_evaluator(select(*_EVALUATOR_FIELDS), project, rule), rule)
+    return _fetch_evaluator(db, select(*_EVALUATOR_FIELDS), project, rule)
 
 
 def lock_live_evaluator(db: Connection, project: str, rule: str) -> LiveEvaluator:
     """Return a live evaluator, locked until the transaction ends."""
-    return _fetch_evaluator(db, _where_evaluator(select(*_EVALUATOR_FIELDS), project, rule).with_for_update(), rule)
+    return _fetch_evaluator(db, select(*_EVALUATOR_FIELDS).with_for_update(), project, rule)
 
 
 def list_live_evaluators(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page[LiveEvaluator]:
@@ -93,10 +93,7 @@ def list_enabled(db: Connection) -> list[EnabledEvaluator]:
 
 def create_live_evaluator(db: Connection, project: str, rule: LiveEvaluator) -> LiveEvaluator:
     """Insert a live evaluator, which scores traces that arrive from now on."""
-    if (
-        len(db.execute(select(rules.c.id).where(rules.c.project == project).limit(MAX_LIVE_EVALUATORS)).all())
-        >= MAX_LIVE_EVALUATORS
-    ):
+    if (db.scalar(select(func.count()).where(rules.c.project == project)) or 0) >= MAX_LIVE_EVALUATORS:
         raise TooLarge(f"There are {MAX_LIVE_EVALUATORS} rules already: delete one first.")
     stored = msgspec.structs.replace(rule, name=storable_text(rule.name), place=span_queries.last_position(db))
     db.execute(insert(rules).values(project=project, **msgspec.structs.asdict(stored)))
@@ -113,7 +110,8 @@ def update_live_evaluator(db: Connection, project: str, rule: str, at: datetime,
     values = {**msgspec.structs.asdict(new), "name": storable_text(new.name)}
     db.execute(update(rules).where(rules.c.project == project, rules.c.id == rule).values(values))
     if not new.enabled or new.session != current.session:
-        _delete_waiting_cases(db, project, rule)
+        unfinished = (cases.c.project == project, cases.c.rule == rule, cases.c.state != "done")
+        db.execute(delete(cases).where(*unfinished))
     mark_changed(db, Change(project, "rule", rule))
     return new
 
@@ -126,24 +124,12 @@ def delete_live_evaluator(db: Connection, project: str, rule: str) -> None:
     mark_changed(db, Change(project, "rule", rule))
 
 
-def _delete_waiting_cases(db: Connection, project: str, rule: str) -> None:
-    unfinished = (cases.c.project == project, cases.c.rule == rule, cases.c.state != "done")
-    db.execute(delete(cases).where(*unfinished))
-
-
-def _where_evaluator(query: Select[Any], project: str, rule: str) -> Select[Any]:
-    return query.where(rules.c.project == project, rules.c.id == storable_text(rule))
-
-
-def _fetch_evaluator(db: Connection, query: Select[Any], rule: str) -> LiveEvaluator:
-    row = db.execute(query).one_or_none()
+def _fetch_evaluator(db: Connection, query: Select[Any], project: str, rule: str) -> LiveEvaluator:
+    conditions = (rules.c.project == project, rules.c.id == storable_text(rule))
+    row = db.execute(query.where(*conditions)).one_or_none()
     if row is None:
         raise NotFound(f"There is no rule {rule[:80]!r}.")
     return _row_to_evaluator(row)
-
-
-def _row_to_evaluator(row: Row[Any]) -> LiveEvaluator:
-    return LiveEvaluator(**dict(zip(LiveEvaluator.__struct_fields__, row, strict=False)))
 
 
 TRACE_QUIET_TIME = timedelta(seconds=10)
@@ -244,24 +230,20 @@ def _upsert_case(
     subject = arrival.row.session if is_session else arrival.row.trace_id
     if subject is None:
         return
-    conditions = _case_conditions(project, rule, subject)
+    conditions = _case_conditions(CaseRef(project, rule, subject, arrival.row.trace_id))
     state = db.scalar(select(cases.c.state).where(*conditions))
     # Spans that arrived together delay the case only once.
     newest = _last_arrival(db, project, subject, is_session=is_session)
-    values: dict[str, Any] = {
-        "trace": arrival.row.trace_id,
-        "place": newest or arrival.position,
-        "due": due,
-        "attempts": 0,
-    }
+    position = {"trace": arrival.row.trace_id, "place": newest or arrival.position}
+    values = {**position, "due": due, "attempts": 0, "state": "waiting"}
     if state is None:
         key = {"project": project, "rule": rule, "subject": subject}
-        db.execute(insert(cases).values(**key, **values, state="waiting"))
+        db.execute(insert(cases).values(**key, **values))
     elif state == "running":
         if is_session:  # The process that scores it will see the new position.
-            db.execute(update(cases).where(*conditions).values(trace=arrival.row.trace_id, place=values["place"]))
+            db.execute(update(cases).where(*conditions).values(position))
     elif state == "waiting" or is_session:
-        db.execute(update(cases).where(*conditions).values(**values, state="waiting"))
+        db.execute(update(cases).where(*conditions).values(values))
 
 
 # Claims
@@ -314,28 +296,24 @@ def _claim_rule_cases(
     limit = min(room, (now + ahead - first_start) // interval + 1)
     if limit <= 0:
         return []
-    columns = (cases.c.subject, cases.c.trace, cases.c.place, cases.c.attempts)
-    due = (
-        IS_UNFINISHED,
-        cases.c.state == "waiting",
-        cases.c.project == project,
-        cases.c.rule == rule,
-        cases.c.due <= now,
-    )
+    columns = (cases.c.project, cases.c.rule, cases.c.subject, cases.c.trace, cases.c.place, cases.c.attempts)
+    is_waiting = IS_UNFINISHED, cases.c.state == "waiting"
+    due = (*is_waiting, cases.c.project == project, cases.c.rule == rule, cases.c.due <= now)
     _drop_oldest(db, project, rule, due, MAX_BACKLOG_MINUTES * evaluator.per_minute)
     query = select(*columns).where(*due)
     claimed: list[ClaimedCase] = []
-    for row in db.execute(query.order_by(cases.c.due, cases.c.subject).limit(limit)).all():
-        conditions = _case_conditions(project, rule, row.subject)
-        newest = _last_arrival(db, project, row.subject, is_session=evaluator.session)
+    for row in db.execute(query.order_by(cases.c.due, cases.c.subject).limit(limit)).mappings().all():
+        candidate = ClaimedCase(**row, start_at=first_start + interval * len(claimed))
+        conditions = _case_conditions(candidate)
+        newest = _last_arrival(db, project, candidate.subject, is_session=evaluator.session)
         if newest is None:  # The trace was deleted.
             db.execute(update(cases).where(*conditions).values(state="done"))
-        elif newest > row.place:
-            delay = quiet if not evaluator.session and _has_root(db, project, row.trace) else idle
+        elif newest > candidate.place:
+            delay = quiet if not evaluator.session and _has_root(db, project, candidate.trace) else idle
             db.execute(update(cases).where(*conditions).values(place=newest, due=now + delay))
         else:
             db.execute(update(cases).where(*conditions).values(state="running", process=process))
-            claimed.append(_claimed_case(row, project, rule, first_start + interval * len(claimed)))
+            claimed.append(candidate)
     if claimed:
         db.execute(update(rules).where(*rule_conditions).values(paced_until=first_start + interval * len(claimed)))
     return claimed
@@ -376,16 +354,10 @@ def finish_case(
     """Store the scores; False if the process no longer holds the case. A session with new spans is queued again."""
     if not _holds_case(db, process, claimed):
         return False
-    conditions = _case_conditions(claimed.project, claimed.rule, claimed.subject)
-    of_trace = (scores.c.project == claimed.project, scores.c.trace == claimed.trace)
-    db.execute(delete(scores).where(*of_trace, scores.c.rule == claimed.rule))
-    common = {
-        "project": claimed.project,
-        "trace": claimed.trace,
-        "rule": claimed.rule,
-        "session": session,
-        "created_at": at,
-    }
+    conditions = _case_conditions(claimed)
+    _delete_scores(db, claimed)
+    key = {"project": claimed.project, "trace": claimed.trace, "rule": claimed.rule}
+    common = {**key, "session": session, "created_at": at}
     rows = [{**common, **msgspec.structs.asdict(score)} for score in new_scores]
     if rows:
         db.execute(insert(scores), rows)
@@ -402,11 +374,7 @@ def retry_case(db: Connection, process: str, claimed: ClaimedCase, at: datetime)
     """Retry a case later after an unexpected error, up to MAX_ATTEMPTS."""
     attempts = claimed.attempts + 1
     state = "done" if attempts >= MAX_ATTEMPTS else "waiting"
-    held = (
-        *_case_conditions(claimed.project, claimed.rule, claimed.subject),
-        cases.c.state == "running",
-        cases.c.process == process,
-    )
+    held = _held_conditions(process, claimed)
     due = at + timedelta(minutes=1)
     db.execute(update(cases).where(*held).values(state=state, process=None, attempts=attempts, due=due))
 
@@ -442,12 +410,7 @@ def _holds_case(db: Connection, process: str, claimed: ClaimedCase) -> bool:
         lock_live_evaluator(db, claimed.project, claimed.rule)
     except NotFound:
         return False
-    held = (
-        *_case_conditions(claimed.project, claimed.rule, claimed.subject),
-        cases.c.state == "running",
-        cases.c.process == process,
-    )
-    return db.execute(select(cases.c.rule).where(*held)).first() is not None
+    return db.execute(select(cases.c.rule).where(*_held_conditions(process, claimed))).first() is not None
 
 
 # Deletion
@@ -471,26 +434,21 @@ def find_orphaned_cases(
 
 def delete_cases(db: Connection, refs: Collection[CaseRef]) -> None:
     for ref in refs:
-        conditions = _case_conditions(ref.project, ref.rule, ref.subject)
-        db.execute(delete(cases).where(*conditions, cases.c.trace == ref.trace))
-        of_trace = (scores.c.project == ref.project, scores.c.trace == ref.trace)
-        db.execute(delete(scores).where(*of_trace, scores.c.rule == ref.rule))
+        db.execute(delete(cases).where(*_case_conditions(ref), cases.c.trace == ref.trace))
+        _delete_scores(db, ref)
 
 
-def _case_conditions(project: str, rule: str, subject: str) -> tuple[ColumnElement[bool], ...]:
-    return cases.c.project == project, cases.c.rule == rule, cases.c.subject == subject
+def _delete_scores(db: Connection, ref: CaseRef | ClaimedCase) -> None:
+    of_trace = (scores.c.project == ref.project, scores.c.trace == ref.trace)
+    db.execute(delete(scores).where(*of_trace, scores.c.rule == ref.rule))
 
 
-def _claimed_case(row: Any, project: str, rule: str, start_at: datetime) -> ClaimedCase:
-    return ClaimedCase(
-        project=project,
-        rule=rule,
-        subject=row.subject,
-        trace=row.trace,
-        place=row.place,
-        attempts=row.attempts,
-        start_at=start_at,
-    )
+def _case_conditions(ref: CaseRef | ClaimedCase) -> tuple[ColumnElement[bool], ...]:
+    return cases.c.project == ref.project, cases.c.rule == ref.rule, cases.c.subject == ref.subject
+
+
+def _held_conditions(process: str, claimed: ClaimedCase) -> tuple[ColumnElement[bool], ...]:
+    return *_case_conditions(claimed), cases.c.state == "running", cases.c.process == process
 
 
 _MAX_PER_TRACE = 500
@@ -534,15 +492,14 @@ class CaseCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _SCORE_FIELDS = [scores.c[name] for name in LiveScore.__struct_fields__]
+_row_to_score = row_converter(LiveScore)
 
 
 def list_trace_scores(db: Connection, project: str, trace: str) -> list[LiveScore]:
     """List the scores of a trace, oldest first."""
     query = select(*_SCORE_FIELDS).where(scores.c.project == project, scores.c.trace == trace)
-    ordered = query.order_by(scores.c.created_at, scores.c.rule, scores.c.evaluator, scores.c.name).limit(
-        _MAX_PER_TRACE
-    )
-    return [LiveScore(**dict(zip(LiveScore.__struct_fields__, row, strict=True))) for row in db.execute(ordered)]
+    ordered = query.order_by(scores.c.created_at, scores.c.rule, scores.c.evaluator, scores.c.name)
+    return [_row_to_score(row) for row in db.execute(ordered.limit(_MAX_PER_TRACE))]
 
 
 def score_stats(
@@ -568,14 +525,12 @@ def score_stats(
     if until is not None:
         query = query.where(scores.c.created_at < until)
     latest = query.group_by(step_index, scores.c.name).order_by(step_index.desc(), scores.c.name.desc()).limit(MAX_ROWS)
+    stats: list[LiveScoreStats] = []
     rows: Sequence[Any] = db.execute(latest).all()
-    return [_row_to_stats(row, step, counts) for row in reversed(rows)]
-
-
-def _row_to_stats(row: Sequence[Any], step: int, names: Iterable[str]) -> LiveScoreStats:
-    step_index, name, *counts = row
-    statistics: dict[str, Any] = dict(zip(names, counts, strict=True))
-    return LiveScoreStats(at=EPOCH + timedelta(microseconds=step_index * step), evaluator=name, **statistics)
+    for index, name, *values in reversed(rows):
+        fields: dict[str, Any] = dict(zip(counts, values, strict=True))
+        stats.append(LiveScoreStats(at=EPOCH + timedelta(microseconds=index * step), evaluator=name, **fields))
+    return stats
 
 
 def count_cases(db: Connection, project: str, rule: str) -> CaseCounts:

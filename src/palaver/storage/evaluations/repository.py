@@ -20,7 +20,7 @@ from palaver.storage.evaluations.tables import evaluation_slices as slices
 from palaver.storage.evaluations.tables import evaluations as table
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import folded_text, storable_text
+from palaver.storage.schema import folded_text, row_converter, storable_text
 
 
 def finish_if_done(db: Connection, project: str, evaluation: str, at: datetime) -> None:
@@ -159,6 +159,7 @@ class EvaluationFilters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _EVALUATION_COLUMNS = [table.c[name] for name in Evaluation.__struct_fields__]
+_row_to_evaluation = row_converter(Evaluation)
 ALL_EVALUATIONS = EvaluationFilters()
 
 
@@ -301,7 +302,3 @@ def _fetch_row(db: Connection, query: Select[Any], project: str, evaluation: str
     if row is None:
         raise NotFound(f"There is no evaluation {evaluation[:80]!r}.")
     return row
-
-
-def _row_to_evaluation(row: Row[Any]) -> Evaluation:
-    return Evaluation(**dict(zip(Evaluation.__struct_fields__, row, strict=False)))

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, func, insert, select, update
 
 from palaver.errors import NotFound, NotOpen
 from palaver.storage.evaluations.tables import REVIEW_TABLES, reviews
@@ -15,7 +15,7 @@ from palaver.storage.evaluations.tables import review_holds as holds
 from palaver.storage.evaluations.tables import review_items as items
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import folded_text, storable_text
+from palaver.storage.schema import folded_text, row_converter, split_batches, storable_text
 
 ReviewState = Literal["open", "closed"]
 _INSERT_BATCH = 1_000
@@ -74,6 +74,7 @@ class ReviewProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _REVIEW_FIELDS = [reviews.c[name] for name in Review.__struct_fields__]
+_row_to_review = row_converter(Review)
 ALL_REVIEWS = ReviewFilters()
 
 
@@ -82,12 +83,12 @@ ALL_REVIEWS = ReviewFilters()
 
 def get_review(db: Connection, project: str, review: str) -> Review:
     """Return a review. Raises NotFound for an unknown one, or one of another project."""
-    return _fetch_review(db, _where_review(select(*_REVIEW_FIELDS), project, review), review)
+    return _fetch_review(db, select(*_REVIEW_FIELDS), project, review)
 
 
 def lock_review(db: Connection, project: str, review: str) -> Review:
     """Return a review, locked until the transaction ends."""
-    return _fetch_review(db, _where_review(select(*_REVIEW_FIELDS), project, review).with_for_update(), review)
+    return _fetch_review(db, select(*_REVIEW_FIELDS).with_for_update(), project, review)
 
 
 def list_reviews(
@@ -135,17 +136,12 @@ def get_progress(db: Connection, project: str, review: Review) -> ReviewProgress
 
 
 def create_review(db: Connection, project: str, review: Review, new_items: Sequence[NewReviewItem]) -> None:
-    row = {
-        **msgspec.structs.asdict(review),
-        "name": storable_text(review.name),
-        "name_folded": folded_text(review.name),
-    }
-    db.execute(insert(reviews).values(project=project, **row))
+    names = {"name": storable_text(review.name), "name_folded": folded_text(review.name)}
+    db.execute(insert(reviews).values(project=project, **msgspec.structs.asdict(review) | names))
     common = {"project": project, "review": review.id, "answered": 0, "gone": False}
-    for start in range(0, len(new_items), _INSERT_BATCH):
-        batch = enumerate(new_items[start : start + _INSERT_BATCH], start)
-        rows = [{**common, "place": place, **msgspec.structs.asdict(item)} for place, item in batch]
-        db.execute(insert(items), rows)
+    rows = [{**common, "place": place, **msgspec.structs.asdict(item)} for place, item in enumerate(new_items)]
+    for batch in split_batches(rows, _INSERT_BATCH):
+        db.execute(insert(items), batch)
     mark_changed(db, Change(project, "review", review.id))
 
 
@@ -179,19 +175,12 @@ def delete_review(db: Connection, project: str, review: str) -> None:
     mark_changed(db, Change(project, "review", review))
 
 
-def _where_review(query: Select[Any], project: str, review: str) -> Select[Any]:
-    return query.where(reviews.c.project == project, reviews.c.id == storable_text(review))
-
-
-def _fetch_review(db: Connection, query: Select[Any], review: str) -> Review:
-    row = db.execute(query).one_or_none()
+def _fetch_review(db: Connection, query: Select[Any], project: str, review: str) -> Review:
+    conditions = (reviews.c.project == project, reviews.c.id == storable_text(review))
+    row = db.execute(query.where(*conditions)).one_or_none()
     if row is None:
         raise NotFound(f"There is no review {review[:80]!r}.")
     return _row_to_review(row)
-
-
-def _row_to_review(row: Row[Any]) -> Review:
-    return Review(**dict(zip(Review.__struct_fields__, row, strict=False)))
 
 
 LEASE_TIME = timedelta(minutes=10)
@@ -242,6 +231,7 @@ class TraceReview(msgspec.Struct, frozen=True):
 
 _ITEM_COLUMNS = [items.c[name] for name in ReviewItem.__struct_fields__]
 _ANSWER_COLUMNS = [answers.c[name] for name in ReviewAnswer.__struct_fields__]
+_row_to_item, _row_to_answer = row_converter(ReviewItem), row_converter(ReviewAnswer)
 
 
 # Queries
@@ -328,18 +318,14 @@ def lease_next_item(db: Connection, project: str, review: Review, reviewer: str,
     Skips items that the reviewer has answered or skipped, and items with enough answers.
     """
     _check_open(review)
-    own_hold = _own_hold_conditions(project, review.id, reviewer)
-    held = select(*_ITEM_COLUMNS).where(
-        *_in_review(project, review.id),
-        items.c.gone.is_(False),
-        items.c.answered < review.reviewers,
-        exists().where(*own_hold, holds.c.state == "held", holds.c.until > now),
+    on_item = _hold_conditions(project, review.id, items.c.place)
+    own_hold = (*on_item, holds.c.reviewer == storable_text(reviewer))
+    other_hold = (*on_item, holds.c.reviewer != storable_text(reviewer))
+    unfinished = select(*_ITEM_COLUMNS).where(
+        *_in_review(project, review.id), items.c.gone.is_(False), items.c.answered < review.reviewers
     )
-    other_hold = (*_hold_conditions(project, review.id), holds.c.reviewer != storable_text(reviewer))
-    free = select(*_ITEM_COLUMNS).where(
-        *_in_review(project, review.id),
-        items.c.gone.is_(False),
-        items.c.answered < review.reviewers,
+    held = unfinished.where(exists().where(*own_hold, holds.c.state == "held", holds.c.until > now))
+    free = unfinished.where(
         ~exists().where(*own_hold, holds.c.state != "held"),
         ~exists().where(*other_hold, holds.c.state == "held", holds.c.until > now),
     )
@@ -422,7 +408,7 @@ def _check_open(review: Review) -> None:
 
 
 def _count_other_leases(db: Connection, project: str, review: str, place: int, reviewer: str, now: datetime) -> int:
-    on_item = (holds.c.project == project, holds.c.review == review, holds.c.place == place)
+    on_item = _hold_conditions(project, review, place)
     is_other = holds.c.reviewer != storable_text(reviewer)
     return db.execute(
         select(func.count()).select_from(holds).where(*on_item, is_other, holds.c.state == "held", holds.c.until > now)
@@ -430,7 +416,7 @@ def _count_other_leases(db: Connection, project: str, review: str, place: int, r
 
 
 def _hold_state(db: Connection, project: str, review: str, place: int, reviewer: str) -> HoldState | None:
-    on_item = (holds.c.project == project, holds.c.review == review, holds.c.place == place)
+    on_item = _hold_conditions(project, review, place)
     return db.scalar(select(holds.c.state).where(*on_item, holds.c.reviewer == storable_text(reviewer)))
 
 
@@ -447,17 +433,5 @@ def _in_review(project: str, review: str) -> tuple[ColumnElement[bool], ...]:
     return items.c.project == project, items.c.review == review
 
 
-def _hold_conditions(project: str, review: str) -> tuple[ColumnElement[bool], ...]:
-    return holds.c.project == project, holds.c.review == review, holds.c.place == items.c.place
-
-
-def _own_hold_conditions(project: str, review: str, reviewer: str) -> tuple[ColumnElement[bool], ...]:
-    return *_hold_conditions(project, review), holds.c.reviewer == storable_text(reviewer)
-
-
-def _row_to_item(row: Row[Any]) -> ReviewItem:
-    return ReviewItem(**dict(zip(ReviewItem.__struct_fields__, row, strict=False)))
-
-
-def _row_to_answer(row: Row[Any]) -> ReviewAnswer:
-    return ReviewAnswer(**dict(zip(ReviewAnswer.__struct_fields__, row, strict=False)))
+def _hold_conditions(project: str, review: str, place: Any) -> tuple[ColumnElement[bool], ...]:
+    return holds.c.project == project, holds.c.review == review, holds.c.place == place

@@ -94,9 +94,8 @@ def claim_slices(
 
 
 def has_waiting_slices(db: Connection) -> bool:
-    return (
-        db.execute(select(table.c.place).where(IS_UNFINISHED, table.c.state == "waiting").limit(1)).first() is not None
-    )
+    query = select(table.c.place).where(IS_UNFINISHED, table.c.state == "waiting")
+    return db.execute(query.limit(1)).first() is not None
 
 
 def _waiting_groups(db: Connection, workflows: Sequence[str]) -> list[_WaitingGroup]:
@@ -134,31 +133,18 @@ def _running_cells(db: Connection) -> dict[tuple[str, str], int]:
 
 
 def _claim_slice(db: Connection, group: _WaitingGroup, process: str, width: int) -> Slice | None:
-    columns = (table.c.place, table.c.first, table.c.count, table.c.attempts)
-    in_group = (
-        table.c.project == group.project,
-        table.c.evaluation == group.evaluation,
-        table.c.workflow == group.workflow,
-    )
-    query = select(*columns).where(
+    in_group = [table.c[name] == getattr(group, name) for name in ("project", "evaluation", "workflow")]
+    query = select(*(table.c[name] for name in Slice.__struct_fields__)).where(
         IS_UNFINISHED, table.c.state == "waiting", *in_group, table.c.place >= group.next_place
     )
-    row = db.execute(query.order_by(table.c.place).limit(1).with_for_update(skip_locked=True)).one_or_none()
+    query = query.order_by(table.c.place).limit(1).with_for_update(skip_locked=True)
+    row = db.execute(query).mappings().one_or_none()
     if row is None:
         return None
-    place, first, count, attempts = row
-    conditions = (table.c.project == group.project, table.c.evaluation == group.evaluation, table.c.place == place)
-    db.execute(update(table).where(*conditions).values(state="running", process=process, width=width))
-    return Slice(
-        project=group.project,
-        evaluation=group.evaluation,
-        place=place,
-        workflow=group.workflow,
-        first=first,
-        count=count,
-        width=width,
-        attempts=attempts,
-    )
+    fields: dict[str, Any] = {**row, "width": width}
+    claimed = Slice(**fields)
+    _update_slice(db, claimed, state="running", process=process, width=width)
+    return claimed
 
 
 def _mark_running(db: Connection, keys: Iterable[tuple[str, str]], at: datetime) -> None:
@@ -245,17 +231,11 @@ def requeue_lost_slices(db: Connection, dead: Collection[str], at: datetime) -> 
     columns = (table.c.project, table.c.evaluation, table.c.place, table.c.workflow, table.c.process)
     query = select(*columns).where(IS_UNFINISHED, table.c.state == "running", holder)
     lost = db.execute(query.order_by(table.c.project, table.c.evaluation, table.c.place)).all()
-    for row in lost:
+    for project, evaluation, place, workflow, process in lost:
         lost_slice = Slice(
-            project=row.project,
-            evaluation=row.evaluation,
-            place=row.place,
-            workflow=row.workflow,
-            first=0,
-            count=0,
-            width=0,
+            project=project, evaluation=evaluation, place=place, workflow=workflow, first=0, count=0, width=0
         )
-        if _release(db, row.process, lost_slice, "waiting", at):
+        if _release(db, process, lost_slice, "waiting", at):
             _update_slice(db, lost_slice, attempts=table.c.attempts + 1)
     return len(lost)
 

@@ -6,63 +6,14 @@ names are built from a table name and a number, and quoted, since DDL takes no p
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, DDLElement, Table, func, select, text, update
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.ext.compiler import compiles
+from sqlalchemy import Connection, Table, func, select, text, update
 
+from palaver.storage.schema import dialect_insert
 from palaver.storage.spans.tables import PARTITIONED_TABLES, span_days, spans
 
 EPOCH = date(1970, 1, 1)
-
-
-class _PartitionStatement(DDLElement):
-    """DDL for the partition of a table that holds one day."""
-
-    def __init__(self, table: Table, day: int) -> None:
-        self.table = table
-        self.day = int(day)
-
-
-class CreatePartition(_PartitionStatement):
-    """Create the partition as a separate table."""
-
-
-class AttachPartition(_PartitionStatement):
-    """Attach the partition."""
-
-
-class DropPartition(_PartitionStatement):
-    """Drop the partition."""
-
-
-def partition_name(table: Table, day: int) -> str:
-    return f"{table.name}_{EPOCH + timedelta(days=day):%Y%m%d}"
-
-
-@compiles(CreatePartition, "postgresql")
-def _compile_create(statement: CreatePartition, compiler: Any, **_: Any) -> str:
-    partition, parent = _quoted_names(statement, compiler)
-    return f"CREATE TABLE {partition} (LIKE {parent} INCLUDING ALL)"
-
-
-@compiles(AttachPartition, "postgresql")
-def _compile_attach(statement: AttachPartition, compiler: Any, **_: Any) -> str:
-    partition, parent = _quoted_names(statement, compiler)
-    day = statement.day
-    return f"ALTER TABLE {parent} ATTACH PARTITION {partition} FOR VALUES FROM ({day:d}) TO ({day + 1:d})"
-
-
-@compiles(DropPartition, "postgresql")
-def _compile_drop(statement: DropPartition, compiler: Any, **_: Any) -> str:
-    return f"DROP TABLE IF EXISTS {_quoted_names(statement, compiler)[0]}"
-
-
-def _quoted_names(statement: _PartitionStatement, compiler: Any) -> tuple[str, str]:
-    quote = compiler.preparer.quote
-    return quote(partition_name(statement.table, statement.day)), quote(statement.table.name)
 
 
 EVERY_PROJECT = ""
@@ -118,7 +69,7 @@ def add_day_usage(db: Connection, project: str, changes: Iterable[tuple[int, int
     for day, span_delta, byte_delta in changes:
         before = sums.get(day, (0, 0))
         sums[day] = (before[0] + span_delta, before[1] + byte_delta)
-    insert = _dialect_insert(db)
+    insert = dialect_insert(db, span_days)
     upsert = insert.on_conflict_do_update(
         index_elements=["project", "day"],
         set_={name: span_days.c[name] + insert.excluded[name] for name in ("spans", "bytes")},
@@ -143,13 +94,30 @@ def _create_partitions(db: Connection, days: Iterable[int]) -> None:
     db.execute(select(func.pg_advisory_xact_lock(_PARTITION_LOCK_ID)))
     for day in _missing_days(db, missing):  # Another process may have created it.
         for table in PARTITIONED_TABLES:
+            partition, parent = _quoted_names(db, table, day)
             # Created separately and then attached, so that concurrent reads and writes are not blocked.
-            db.execute(CreatePartition(table, day))
-            db.execute(AttachPartition(table, day))
+            db.execute(text(f"CREATE TABLE {partition} (LIKE {parent} INCLUDING ALL)"))
+            bounds = f"FROM ({day:d}) TO ({day + 1:d})"
+            db.execute(text(f"ALTER TABLE {parent} ATTACH PARTITION {partition} FOR VALUES {bounds}"))
+
+
+def drop_partitions(db: Connection, day: int) -> None:
+    for table in PARTITIONED_TABLES:
+        db.execute(text(f"DROP TABLE IF EXISTS {_quoted_names(db, table, day)[0]}"))
+
+
+def _partition_name(table: Table, day: int) -> str:
+    return f"{table.name}_{day_date(day):%Y%m%d}"
+
+
+def _quoted_names(db: Connection, table: Table, day: int) -> tuple[str, str]:
+    """Return the names of a day's partition and of its table."""
+    quote = db.dialect.identifier_preparer.quote
+    return quote(_partition_name(table, day)), quote(table.name)
 
 
 def _missing_days(db: Connection, days: Iterable[int]) -> list[int]:
-    names = {day: partition_name(spans, day) for day in days}
+    names = {day: _partition_name(spans, day) for day in days}
     query = text("SELECT relname FROM pg_class WHERE relname = ANY(:names) AND pg_table_is_visible(oid)")
     existing = set(db.scalars(query, {"names": [*names.values()]}))
     return [day for day, name in names.items() if name not in existing]
@@ -158,11 +126,9 @@ def _missing_days(db: Connection, days: Iterable[int]) -> list[int]:
 # Usage
 
 
-def list_day_usage(db: Connection, project: str | None = None) -> list[DayUsage]:
+def list_day_usage(db: Connection) -> list[DayUsage]:
     """List the usage of days, oldest first."""
     query = select(span_days.c.project, span_days.c.day, span_days.c.spans, span_days.c.bytes)
-    if project is not None:
-        query = query.where(span_days.c.project == project)
     rows = db.execute(query.where(span_days.c.spans > 0).order_by(span_days.c.day, span_days.c.project))
     return [DayUsage(row.project, day_date(row.day), row.spans, row.bytes) for row in rows]
 
@@ -181,7 +147,7 @@ def first_day_within(db: Connection, max_bytes: int) -> date | None:
 
 def mark_day_dropped(db: Connection, project: str, day: int) -> None:
     """Mark a day and all earlier ones as dropped."""
-    insert = _dialect_insert(db)
+    insert = dialect_insert(db, span_days)
     row = {"project": project, "day": day, "spans": 0, "bytes": 0, "dropped": True}
     db.execute(insert.on_conflict_do_update(index_elements=["project", "day"], set_={"dropped": True}), [row])
 
@@ -191,7 +157,3 @@ def clear_day_usage(db: Connection, day: int, project: str | None = None) -> Non
     if project is not None:
         statement = statement.where(span_days.c.project == project)
     db.execute(statement.values(spans=0, bytes=0))
-
-
-def _dialect_insert(db: Connection) -> sqlite.Insert | postgresql.Insert:
-    return postgresql.insert(span_days) if db.dialect.name == "postgresql" else sqlite.insert(span_days)

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from palaver.core.runs import RetentionPolicy
 from palaver.storage.spans import partitions, writes
-from palaver.storage.spans.tables import HEAD, PARTITIONED_TABLES, span_days, spans
+from palaver.storage.spans.tables import HEAD, span_days, spans
 from palaver.storage.tables import runs
 
 DELETE_BATCH = 5_000
@@ -125,8 +125,7 @@ def _drop_day(db: Connection, day: int) -> int:
     partitions.mark_day_dropped(db, partitions.EVERY_PROJECT, day)
     deleted = db.scalar(select(func.sum(span_days.c.spans)).where(span_days.c.day == day))
     headless = _traces_beyond(db, day)
-    for table in PARTITIONED_TABLES:
-        db.execute(partitions.DropPartition(table, day))
+    partitions.drop_partitions(db, day)
     partitions.clear_day_usage(db, day)
     for project, trace in headless:
         _elect_head(db, project, trace)
@@ -175,19 +174,13 @@ ERASE_BATCH = 500
 
 def count_labelled(db: Connection, project: str, label: Label, value: str) -> int:
     """Count spans with a label, in labelled runs, or below labelled spans."""
-    is_labelled = or_(
-        _in_labelled_traces(project, label, value), _in_labelled_runs(project, label, value), spans.c[label] == value
-    )
+    is_labelled = or_(*_label_conditions(project, label, value))
     return db.scalar(select(func.count()).select_from(spans).where(spans.c.project == project, is_labelled)) or 0
 
 
 def delete_labelled(db: Connection, project: str, label: Label, value: str) -> int:
     """Delete a batch of labelled spans; returns their number. Spans by which others are found go last."""
-    for condition in (
-        _in_labelled_traces(project, label, value),
-        _in_labelled_runs(project, label, value),
-        spans.c[label] == value,
-    ):
+    for condition in _label_conditions(project, label, value):
         if deleted := delete_matching(db, project, ERASE_BATCH, condition):
             return deleted
     return 0
@@ -198,9 +191,10 @@ def delete_run_spans(db: Connection, project: str, run_ids: Collection[str]) -> 
     return delete_matching(db, project, ERASE_BATCH, spans.c.run_id.in_(run_ids))
 
 
-def _in_labelled_runs(project: str, label: Label, value: str) -> ColumnElement[bool]:
-    """Whether a span belongs to a labelled run, even if its own label was redacted."""
-    return spans.c.run_id.in_(select(runs.c.id).where(runs.c.project == project, runs.c[label] == value))
+def _label_conditions(project: str, label: Label, value: str) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions that are each met by labelled spans. A run is labelled even if its spans were redacted."""
+    run_ids = select(runs.c.id).where(runs.c.project == project, runs.c[label] == value)
+    return _in_labelled_traces(project, label, value), spans.c.run_id.in_(run_ids), spans.c[label] == value
 
 
 def _in_labelled_traces(project: str, label: Label, value: str) -> ColumnElement[bool]:

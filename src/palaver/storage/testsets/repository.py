@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, delete, insert, select, update
+from sqlalchemy import Connection, Select, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from palaver.errors import InvalidValue, NameTaken, NotFound
 from palaver.storage import files
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import row_converter
 from palaver.storage.testsets import imports, row_chunks
 from palaver.storage.testsets.imports import ImportClaim
 from palaver.storage.testsets.row_chunks import ChunkRef
@@ -34,6 +35,9 @@ class TestSet(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
+_row_to_testset = row_converter(TestSet)
+
+
 # Queries
 
 
@@ -50,12 +54,8 @@ def lock_testset(db: Connection, project: str, testset: str) -> TestSet:
 def _fetch_testset(db: Connection, query: Select[Any], testset: str) -> TestSet:
     row = db.execute(query.where(table.c.id == testset)).one_or_none()
     if row is None:
-        raise testset_not_found(testset)
+        raise NotFound(f"There is no test set {testset[:80]!r}.")
     return _row_to_testset(row)
-
-
-def testset_not_found(testset: str) -> NotFound:
-    return NotFound(f"There is no test set {testset[:80]!r}.")
 
 
 def find_testset(db: Connection, project: str, name: str) -> TestSet | None:
@@ -154,10 +154,6 @@ def _testset_conditions(project: str, testset: str) -> tuple[Any, Any]:
     return table.c.project == project, table.c.id == testset
 
 
-def _row_to_testset(row: Row[Any]) -> TestSet:
-    return TestSet(**{name: getattr(row, name) for name in TestSet.__struct_fields__})
-
-
 _DIGEST_PREFIX_PATTERN = re.compile(r"(?:b2:)?([0-9a-f]{8,64})")
 _REVISION_NUMBER_PATTERN = re.compile(r"[0-9]{1,9}")
 
@@ -178,6 +174,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
 
 _REVISION_COLUMNS = [revisions.c[name] for name in Revision.__struct_fields__]
 """All columns except the chunks, which are long."""
+_row_to_revision = row_converter(Revision)
 
 
 def get_revision(db: Connection, project: str, testset: str, name: str | int, head: int) -> Revision:
@@ -210,8 +207,8 @@ def list_revisions(db: Connection, project: str, testset: str, window: Window = 
 
 
 def list_chunks(db: Connection, project: str, testset: str, number: int) -> list[ChunkRef]:
-    query = select(revisions.c.pieces).where(*_revision_conditions(project, testset, number))
-    return row_chunks.unpack_chunks(db.execute(query).scalar_one())
+    query = _select_revisions(project, testset).with_only_columns(revisions.c.pieces)
+    return row_chunks.unpack_chunks(db.execute(query.where(revisions.c.number == number)).scalar_one())
 
 
 def insert_revision(db: Connection, project: str, revision: Revision, chunks: Sequence[ChunkRef]) -> None:
@@ -225,11 +222,3 @@ def _revision_not_found(name: str) -> NotFound:
 
 def _select_revisions(project: str, testset: str) -> Select[Any]:
     return select(*_REVISION_COLUMNS).where(revisions.c.project == project, revisions.c.testset == testset)
-
-
-def _revision_conditions(project: str, testset: str, number: int) -> tuple[Any, Any, Any]:
-    return revisions.c.project == project, revisions.c.testset == testset, revisions.c.number == number
-
-
-def _row_to_revision(row: Row[Any]) -> Revision:
-    return Revision(**{name: getattr(row, name) for name in Revision.__struct_fields__})

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
 
+from palaver.storage.schema import dialect_insert
 from palaver.storage.testsets.rows import lookup_rows
 from palaver.storage.testsets.tables import testset_pieces as chunks_table
 
@@ -111,15 +111,6 @@ def read_column_counts(db: Connection, project: str, testset: str, digests: Sequ
 def insert_chunks(db: Connection, project: str, testset: str, chunks: Sequence[Chunk]) -> None:
     if not chunks:
         return
-    insert: Any = postgresql.insert(chunks_table) if db.dialect.name == "postgresql" else sqlite.insert(chunks_table)
-    rows = [
-        {
-            "project": project,
-            "testset": testset,
-            "digest": chunk_digest(chunk.data),
-            "columns": chunk.columns,
-            "data": chunk.data,
-        }
-        for chunk in chunks
-    ]
-    db.execute(insert.on_conflict_do_nothing(), rows)
+    common = {"project": project, "testset": testset}
+    rows = [{**common, "digest": chunk_digest(chunk.data), **chunk._asdict()} for chunk in chunks]
+    db.execute(dialect_insert(db, chunks_table).on_conflict_do_nothing(), rows)

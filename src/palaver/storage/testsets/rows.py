@@ -7,6 +7,7 @@ from sqlalchemy import BigInteger, Connection, Table, func, literal, select, tru
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA
 
+from palaver.storage.schema import dialect_insert, split_batches
 from palaver.storage.testsets.tables import testset_contents as table
 from palaver.storage.testsets.tables import testset_meta as meta_table
 
@@ -23,8 +24,7 @@ def lookup_rows(
     """
     unique_keys = list(dict.fromkeys(keys))
     query = select(table.c[key], table.c[value]).where(table.c.project == project, table.c.testset == testset)
-    for start in range(0, len(unique_keys), _MAX_KEYS):
-        key_batch = unique_keys[start : start + _MAX_KEYS]
+    for key_batch in split_batches(unique_keys, _MAX_KEYS):
         if db.dialect.name == "postgresql":
             batch = func.unnest(literal(key_batch, ARRAY(BYTEA))).table_valued("key").render_derived()
             match = query.where(table.c[key] == batch.c.key).limit(1).lateral()
@@ -76,7 +76,7 @@ def insert_metas(db: Connection, project: str, testset: str, metas: Mapping[byte
     """Store metadata of rows, replacing existing metadata."""
     if not metas:
         return
-    insert: Any = postgresql.insert(meta_table) if db.dialect.name == "postgresql" else sqlite.insert(meta_table)
+    insert = dialect_insert(db, meta_table)
     key = ["project", "testset", "row"]
     upsert = insert.on_conflict_do_update(index_elements=key, set_={"meta": insert.excluded.meta})
     rows = [

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, func, insert, literal, select
 
 from palaver.errors import InvalidValue, ItemNotFound
 from palaver.storage import files
+from palaver.storage.schema import split_batches
 from palaver.storage.tables import nodes
 from palaver.storage.threads import message_tree as tree
 from palaver.storage.threads.message_tree import in_thread, iter_ancestors, make_current
@@ -56,9 +57,11 @@ def duplicate_thread(
     if source.title_by == "auto" and changes.title is UNSET:
         update_thread_row(db, project, id, **title_columns(source.title))
     if branches == "all":
-        _copy_nodes(db, project, thread, id)
+        _copy_nodes(db, id, in_thread(project, thread))
     elif head is not None:
-        _copy_branch(db, project, thread, id, head)
+        places = [step.link.place for step in iter_ancestors(db, project, thread, head)]
+        for batch in split_batches(places, _MAX_PLACES):
+            _copy_nodes(db, id, in_thread(project, thread) & nodes.c.place.in_(batch))
     files.copy_references(db, project, thread, id)
     count = db.scalar(select(func.count()).select_from(nodes).where(in_thread(project, id)))
     if head is not None:
@@ -74,17 +77,7 @@ def _new_thread(source: Thread, changes: ThreadChanges, id: str, at: datetime) -
     return NewThread(id=id, at=at, **fields)
 
 
-def _copy_nodes(db: Connection, project: str, thread: str, copy: str) -> None:
-    _copy_matching(db, copy, in_thread(project, thread))
-
-
-def _copy_branch(db: Connection, project: str, thread: str, copy: str, head: str) -> None:
-    places = [step.link.place for step in iter_ancestors(db, project, thread, head)]
-    for start in range(0, len(places), _MAX_PLACES):
-        _copy_matching(db, copy, in_thread(project, thread) & nodes.c.place.in_(places[start : start + _MAX_PLACES]))
-
-
-def _copy_matching(db: Connection, copy: str, condition: ColumnElement[bool]) -> None:
+def _copy_nodes(db: Connection, copy: str, condition: ColumnElement[bool]) -> None:
     names = [column.name for column in nodes.columns]
     replaced: dict[str, ColumnElement[Any]] = {"thread": literal(copy), "origin": literal("copy")}
     query = select(*(replaced.get(name, nodes.c[name]) for name in names)).where(condition)

@@ -125,7 +125,7 @@ def import_thread(db: Connection, project: str, file: ThreadFile, *, id: str) ->
 
     Returns None if the project has the same thread already.
     """
-    thread_id = file.id if is_thread_id(file.id) else id
+    thread_id = file.id if file.id.startswith("conv_") and is_node_id(file.id) else id
     if thread_id == file.id and get_thread(db, project, thread_id) is not None:
         if [_node_file(node) for node in tree.list_nodes(db, project, thread_id)] == file.messages:
             return None
@@ -140,10 +140,6 @@ def import_thread(db: Connection, project: str, file: ThreadFile, *, id: str) ->
     columns = {"title_by": file.title_by, "messages": len(nodes), "head": file.head, "updated_at": file.updated_at}
     update_thread_row(db, project, thread_id, **columns, **previews)
     return require_thread(db, project, thread_id)
-
-
-def is_thread_id(text: str) -> bool:
-    return text.startswith("conv_") and is_node_id(text)
 
 
 def _new_thread(file: ThreadFile, thread_id: str) -> NewThread:

@@ -23,7 +23,7 @@ from palaver.core.thread_tree import NodeStatus, ThreadNode, ThreadTree, changed
 from palaver.errors import InvalidValue, ItemNotFound, TooLarge
 from palaver.storage import files, redaction
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import folded_text
+from palaver.storage.schema import folded_text, row_converter, split_batches
 from palaver.storage.tables import nodes, threads
 
 MAX_NODES = 20_000
@@ -116,10 +116,8 @@ def list_children_ids(
 def list_leaves(db: Connection, project: str, thread: str, window: Window = FIRST_PAGE) -> Page[Leaf]:
     """List the nodes of all branches in order of creation, without messages."""
     query = select(*_LEAF_COLUMNS).where(in_thread(project, thread))
-    filters = {"thread": thread, "list": "tree"}
-    return fetch_page(
-        db, query, _row_to_leaf, project=project, by=[nodes.c.place], window=window, filters=filters, order="oldest"
-    )
+    convert, by, filters = row_converter(Leaf), [nodes.c.place], {"thread": thread, "list": "tree"}
+    return fetch_page(db, query, convert, project=project, by=by, window=window, filters=filters, order="oldest")
 
 
 def load_tree(db: Connection, project: str, thread: str) -> ThreadTree:
@@ -241,11 +239,6 @@ def row_to_node(row: Row[Any]) -> Node:
     return Node(**fields)
 
 
-def _row_to_leaf(row: Row[Any]) -> Leaf:
-    fields: dict[str, Any] = dict(zip(Leaf.__struct_fields__, row, strict=False))
-    return Leaf(**fields)
-
-
 def _choose_ids(
     db: Connection, project: str, thread: str, first: int, messages: Sequence[Message], at: datetime
 ) -> list[str]:
@@ -333,9 +326,9 @@ def _load_places(db: Connection, project: str, thread: str, places: Sequence[int
         selected = set(places)
         return [row_to_node(row) for row in rows if row.place in selected]
     result: list[Node] = []
-    for start in range(0, len(places), _MAX_PLACES):
-        in_batch = nodes.c.place.in_(places[start : start + _MAX_PLACES])
-        result += [row_to_node(row) for row in db.execute(query.where(in_batch).order_by(nodes.c.place))]
+    for batch in split_batches(places, _MAX_PLACES):
+        rows = db.execute(query.where(nodes.c.place.in_(batch)).order_by(nodes.c.place))
+        result += [row_to_node(row) for row in rows]
     return result
 
 

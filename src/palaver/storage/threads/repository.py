@@ -22,7 +22,7 @@ from palaver.errors import InvalidValue, ItemNotFound, StillRunning, ThreadNotFo
 from palaver.storage import files, redaction, runs
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import folded_text, storable_text
+from palaver.storage.schema import folded_text, row_converter, split_batches, storable_text
 from palaver.storage.tables import board_cells as cells_table
 from palaver.storage.tables import feedback as feedback_table
 from palaver.storage.tables import nodes, threads
@@ -169,7 +169,7 @@ def list_threads(
     page = fetch_page(
         db,
         query,
-        _row_to_thread,
+        row_converter(ThreadRow),
         project=project,
         by=[threads.c.updated_at, threads.c.id],
         window=window,
@@ -177,11 +177,6 @@ def list_threads(
     )
     matches = _find_matches(db, project, page.data, needle) if needle and page.data else {}
     return page.map(lambda row: ThreadListItem(row, matches.get(row.id)))
-
-
-def _row_to_thread(row: Row[Any]) -> ThreadRow:
-    fields: dict[str, Any] = dict(zip(ThreadRow.__struct_fields__, row, strict=False))
-    return ThreadRow(**fields)
 
 
 def _find_matches(db: Connection, project: str, rows: list[ThreadRow], needle: str) -> dict[str, Match]:
@@ -312,8 +307,7 @@ def delete_thread(db: Connection, project: str, thread: str) -> list[str]:
         raise StillRunning("A run is answering in this thread: cancel it first, or wait for its end.")
     query = select(runs_table.c.id).where(runs_table.c.project == project, runs_table.c.thread == thread)
     ids = list(db.scalars(query))
-    for start in range(0, len(ids), _MAX_IDS):
-        batch = ids[start : start + _MAX_IDS]
+    for batch in split_batches(ids, _MAX_IDS):
         db.execute(delete(feedback_table).where(feedback_table.c.project == project, feedback_table.c.run.in_(batch)))
         runs.delete_runs(db, project, batch)
     if row.board is not None:
@@ -401,9 +395,8 @@ def delete_message(
             raise TooLarge(f"What follows this message cannot move up: there is room for {MAX_CHILDREN} there.")
         statement = update(nodes).where(message_tree.in_thread(project, thread), nodes.c.parent == node)
         db.execute(statement.values(parent=parent))
-    for start in range(0, len(deleted), _MAX_IDS):
-        batch = nodes.c.id.in_(deleted[start : start + _MAX_IDS])
-        db.execute(delete(nodes).where(message_tree.in_thread(project, thread), batch))
+    for batch in split_batches(deleted, _MAX_IDS):
+        db.execute(delete(nodes).where(message_tree.in_thread(project, thread), nodes.c.id.in_(batch)))
     files.remove_node_references(db, project, thread, deleted)
     if parent is not None and tree[parent].last_child == node:
         message_tree.set_last_children(
