@@ -13,8 +13,8 @@ from palaver.evaluation.case import (
     Flags,
     Turn,
     case_of_turn,
+    case_with_turns,
     last_user_message,
-    make_case,
     make_turn,
     read_tool_calls,
 )
@@ -27,13 +27,13 @@ CHAT_FLAGS, WORKFLOW_FLAGS = Flags(is_chat=True), Flags(is_chat=False)
 def chat_case(*messages: Message) -> Case:
     """A chat's answer."""
     turn = make_turn(Reply(run_id="", messages=messages, finish="stop"), is_chat=True)
-    return make_case(turns=[turn], flags=CHAT_FLAGS)
+    return case_with_turns(Case(flags=CHAT_FLAGS), [turn])
 
 
 def value_case(value: Any) -> Case:
     """A workflow's answer."""
     turn = make_turn(Reply(run_id="", value=value, finish="stop"), is_chat=False)
-    return make_case(turns=[turn], flags=WORKFLOW_FLAGS)
+    return case_with_turns(Case(flags=WORKFLOW_FLAGS), [turn])
 
 
 @pytest.mark.parametrize(
@@ -171,12 +171,8 @@ def conversation_case() -> Case:
         user=Message.user("second"),
         latency=2.0,
     )
-    return make_case(
-        turns=[first, second, Turn(user=Message.user("third"), reached=False)],
-        flags=CHAT_FLAGS,
-        id="cell_1",
-        history=[Message.system("Be brief.")],
-    )
+    case = Case(id="cell_1", history=(Message.system("Be brief."),), flags=CHAT_FLAGS)
+    return case_with_turns(case, [first, second, Turn(user=Message.user("third"), reached=False)])
 
 
 def test_a_case_aggregates_all_its_turns() -> None:
@@ -199,15 +195,14 @@ def test_case_of_turn_holds_one_turn_with_the_history_before_it() -> None:
 
 
 def test_case_of_turn_of_a_single_turn_case_is_the_same_case() -> None:
-    case = make_case(
-        turns=[Turn(user=Message.user("a"))], flags=CHAT_FLAGS, history=[Message.system("s"), Message.user("a")]
-    )
+    history = (Message.system("s"), Message.user("a"))
+    case = case_with_turns(Case(history=history, flags=CHAT_FLAGS), [Turn(user=Message.user("a"))])
 
     assert case_of_turn(case, 0) == case
 
 
 def test_a_case_without_turns_is_empty() -> None:
-    case = make_case(turns=[], flags=CHAT_FLAGS)
+    case = case_with_turns(Case(flags=CHAT_FLAGS), [])
 
     assert (case.text, case.usage, case.tool_calls, case.latency) == ("", None, (), 0)
 

@@ -4,7 +4,7 @@ UNSET means absent: no expected answer, no value of a chat, no result of a call;
 is a chat decides which fields are set: nothing is converted to text implicitly.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
 from typing import Any, Literal, cast
@@ -119,49 +119,23 @@ def read_messages(value: Any) -> list[Message] | None:
         return None
 
 
-def make_case(  # noqa: PLR0913 - a case has as many fields, all by keyword
-    *,
-    turns: Sequence[Turn],
-    flags: Flags,
-    id: str = "",
-    row_id: str = "",
-    variant: str = "",
-    repeat: int = 0,
-    row: Mapping[str, Any] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    expected: Any | UnsetType = UNSET,
-    history: Sequence[Message] = (),
-    events: Iterable[Event] | None = None,
-    trace_id: str | None = None,
-    script: Script | None = None,
-) -> Case:
-    """Combine turns into a case. Text, value and finish are taken from the last turn that was reached."""
+def case_with_turns(case: Case, turns: Sequence[Turn]) -> Case:
+    """Return the case with these turns. Text, value and finish are taken from the last turn that was reached."""
     numbered_turns = _number_calls(turns)
     last = next((turn for turn in reversed(numbered_turns) if turn.reached), Turn())
     usages = [turn.usage for turn in numbered_turns if turn.usage is not None]
-    return Case(
-        id=id,
-        row_id=row_id,
-        variant=variant,
-        repeat=repeat,
-        row=dict(row or {}),
-        inputs=dict(inputs or {}),
-        expected=expected,
-        history=tuple(history),
+    return msgspec.structs.replace(
+        case,
         messages=tuple(message for turn in numbered_turns for message in turn.messages),
         text=last.text,
         notes=last.notes,
         tool_calls=tuple(call for turn in numbered_turns for call in turn.tool_calls),
         value=last.value,
         turns=numbered_turns,
-        events=tuple(events) if events is not None else None,
         usage=reduce(add, usages) if usages else None,
         latency=sum(turn.latency for turn in numbered_turns),
         first_output=next((turn.first_output for turn in numbered_turns), None),
         finish=last.finish,
-        trace_id=trace_id,
-        flags=flags,
-        script=script,
     )
 
 

@@ -7,6 +7,7 @@ provider with a model of that name. No URL is derived from a name, and a key is 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -28,7 +29,7 @@ from palaver.evaluation.providers import config
 from palaver.evaluation.providers.config import Provider
 from palaver.evaluation.providers.model import ProviderModel
 from palaver.evaluation.registry import EvaluatorRegistry
-from palaver.evaluation.runner.call import Prices, WorkflowCaller, describe_error
+from palaver.evaluation.runner.call import Prices, WorkflowCaller
 from palaver.evaluation.score import ScoringError
 from palaver.outbound import printable
 from palaver.traces.prices import Price, find_price
@@ -96,9 +97,7 @@ class WorkflowJudge:
             call = Call(workflow=description.name, inputs=_judge_inputs(self._workflow, messages, schema))
         answer = (await self._caller.call(self._workflow, call, self._origin)).answer
         if answer.error is not None:
-            raise ScoringError(
-                "judge_failed", f"{description.name}: {printable(describe_error(answer.error)['message'])}"
-            )
+            raise ScoringError("judge_failed", f"{description.name}: {printable(answer.error['message'])}")
         text = next((message.text for message in reversed(answer.messages) if message.role == "assistant"), "")
         usage = answer.usage
         value = UNSET if description.is_chat else answer.value
@@ -228,9 +227,8 @@ class NetworkContext(OfflineContext):
 
     async def embed(self, texts: Sequence[str], *, model: str) -> Sequence[Sequence[float]]:
         if model.startswith(LOCAL_PREFIX):
-            return await self._embeddings.get_or_embed(
-                texts, model, lambda missing: self._embed_locally(missing, model)
-            )
+            embed_locally = partial(offload, self, embeddings.embed_locally, model, self._network.models_dir)
+            return await self._embeddings.get_or_embed(texts, model, embed_locally)
         try:
             self.check_model(model, "")
             provider_model = self._find_provider(model)
@@ -241,9 +239,6 @@ class NetworkContext(OfflineContext):
         return await self._embeddings.get_or_embed(
             texts, "/".join(provider_model), self._provider_model(*provider_model).vectors
         )
-
-    async def _embed_locally(self, texts: Sequence[str], model: str) -> Sequence[Sequence[float]]:
-        return await offload(self, embeddings.embed_locally, model, self._network.models_dir, texts)
 
     # Name resolution
 

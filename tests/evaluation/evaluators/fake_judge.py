@@ -10,7 +10,7 @@ from palaver.core.events import FinishReason
 from palaver.core.messages import Message, ToolCall
 from palaver.core.runs import Reply
 from palaver.errors import InvalidValue
-from palaver.evaluation.case import Case, Flags, Turn, make_case, make_turn
+from palaver.evaluation.case import Case, Turn, case_with_turns, make_turn
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
@@ -34,7 +34,7 @@ def chat(*messages: Message, finish: FinishReason = "stop", **more: Any) -> Case
 
 
 def conversation_case(*turns: Turn, **more: Any) -> Case:
-    return make_case(turns=turns, flags=Flags(), **more)
+    return case_with_turns(Case(**more), turns)
 
 
 def case_with_calls(*calls: ToolCall, expected: Any = UNSET) -> Case:

@@ -72,7 +72,7 @@ async def test_each_turn_is_a_case_with_all_earlier_messages_as_history() -> Non
     case = conversation_case(
         turn(Message.assistant("A"), user=Message.user("a")),
         turn(Message.assistant("B"), user=Message.user("b")),
-        history=[Message.system("s")],
+        history=(Message.system("s"),),
         expected="E",
     )
     scored = await score_record("per_turn", case, {"evaluator": {"key": "looks"}}, OfflineContext([looks]))

@@ -10,7 +10,7 @@ from palaver import chat
 from palaver.core.messages import Message, Text, Usage
 from palaver.core.runs import Call, Origin
 from palaver.engine.engine import Engine
-from palaver.evaluation.case import Flags, make_case
+from palaver.evaluation.case import Case, case_with_turns
 from palaver.evaluation.context import record_spending
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.evaluators.expectations import check_turn
@@ -258,9 +258,7 @@ async def test_a_judge_is_called_once_per_turn_for_stopping_and_for_the_score(
     context = JudgeContext()
 
     result = await play_script(read_script({"turns": JUDGED_TURNS, "stop": stop}), answer, context)
-    (score,) = (
-        await built_in()["turn_expectations"].bind({}, context).score(make_case(turns=result.turns, flags=Flags()))
-    )
+    (score,) = await built_in()["turn_expectations"].bind({}, context).score(case_with_turns(Case(), result.turns))
 
     assert (context.requests, score.reason, score.passed) == (judge_calls, reason, not reason)
     assert (score.usage, score.cost) == (Usage(10 * judge_calls, 2 * judge_calls), 0.5 * judge_calls)
@@ -271,9 +269,7 @@ async def test_a_judge_that_failed_during_the_script_is_called_again_for_the_sco
     context = JudgeContext(ScoringError("judge_failed", "it is away"))
 
     result = await play_script(read_script({"turns": JUDGED_TURNS, "stop": "on-failure"}), answer, context)
-    (score,) = (
-        await built_in()["turn_expectations"].bind({}, context).score(make_case(turns=result.turns, flags=Flags()))
-    )
+    (score,) = await built_in()["turn_expectations"].bind({}, context).score(case_with_turns(Case(), result.turns))
 
     assert (context.requests, score.passed) == (4, True)
 
@@ -294,11 +290,11 @@ async def test_a_failed_call_ends_the_script_and_keeps_the_partial_answer() -> N
 
 
 async def test_tool_calls_of_a_failed_answer_get_no_canned_results() -> None:
-    answer, requests = scripted_workflow(WorkflowAnswer(messages=(SEARCH_MESSAGE,), error="gone"))
+    answer, requests = scripted_workflow(WorkflowAnswer(messages=(SEARCH_MESSAGE,), error={"code": "gone"}))
 
     result = await play({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
 
-    assert (result.error, len(requests)) == ("gone", 1)
+    assert (result.error, len(requests)) == ({"code": "gone"}, 1)
 
 
 # Simulated users
@@ -388,14 +384,12 @@ async def test_canned_tool_results_apply_to_simulated_turns() -> None:
 async def test_a_failing_simulated_user_ends_the_script() -> None:
     answer, _ = scripted_workflow("A")
     speak, _ = simulated_user(
-        WorkflowAnswer(messages=(Message.assistant("a"),), usage=Usage(input_tokens=1, output_tokens=1)),
-        WorkflowAnswer(error="gone", usage=Usage(input_tokens=1, output_tokens=0)),
+        WorkflowAnswer(messages=(Message.assistant("a"),)), WorkflowAnswer(error={"code": "gone"})
     )
 
     result = await play({"turns": [simulated_turn()]}, answer, speak)
 
-    assert (result.error, [turn.text for turn in result.turns]) == ("gone", ["A"])
-    assert result.user_usage == Usage(input_tokens=2, output_tokens=1)
+    assert (result.error, [turn.text for turn in result.turns]) == ({"code": "gone"}, ["A"])
 
 
 async def test_a_simulated_turn_without_a_user_workflow_is_rejected() -> None:

@@ -6,14 +6,13 @@ from datetime import datetime
 
 import msgspec
 
-from palaver.errors import PalaverError
 from palaver.evaluation.case import Case
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import BoundEvaluator
 from palaver.evaluation.live.trace_cases import read_session_case, read_trace_case
 from palaver.evaluation.plan.plan import PlannedEvaluator
 from palaver.evaluation.registry import EvaluatorRegistry
-from palaver.evaluation.runner.cell import UnavailableEvaluator
+from palaver.evaluation.runner.cell import UnavailableEvaluator, bind_planned
 from palaver.evaluation.score import ScoreRecord, error_score
 from palaver.storage.database import Database
 from palaver.storage.evaluations.live_evaluators import ClaimedCase, LiveEvaluator, NewLiveScore
@@ -66,28 +65,11 @@ class LiveScorer:
         if cached is None or cached[0] != rule.updated_at:
             context = self._context.for_project(project, rule.key)
             planned = msgspec.convert(rule.evaluators, list[PlannedEvaluator])
-            cached = rule.updated_at, [self._bind(evaluator, context) for evaluator in planned]
+            cached = rule.updated_at, [bind_planned(self._evaluators, evaluator, context) for evaluator in planned]
             self._bound[project, rule.id] = cached
         return cached[1]
 
-    def _bind(self, planned: PlannedEvaluator, context: EvaluatorContext) -> BoundEvaluator | UnavailableEvaluator:
-        try:
-            return self._evaluators.find(planned.key).bind(planned.parameters, context, name=planned.name)
-        except PalaverError as error:  # The code has changed since the rule was created.
-            return UnavailableEvaluator(planned.name, error.message)
-
 
 def _new_score(index: int, record: ScoreRecord) -> NewLiveScore:
-    return NewLiveScore(
-        evaluator=index,
-        name=record.evaluator,
-        status=record.status,
-        passed=record.passed,
-        score=record.score,
-        label=record.label,
-        reason=record.reason,
-        details=record.details or None,
-        seconds=record.seconds,
-        usage=record.usage,
-        cost=record.cost,
-    )
+    fields = msgspec.structs.asdict(record) | {"details": record.details or None}
+    return NewLiveScore(name=fields.pop("evaluator"), evaluator=index, **fields)

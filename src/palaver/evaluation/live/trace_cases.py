@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from palaver.core import json
 from palaver.core.messages import Usage
 from palaver.core.runs import Reply
-from palaver.evaluation.case import Case, CaseToolCall, Flags, last_user_message, make_case, make_turn
+from palaver.evaluation.case import Case, CaseToolCall, Flags, case_with_turns, last_user_message, make_turn
 from palaver.storage.pagination import Window
 from palaver.storage.spans import queries as span_queries
 from palaver.storage.spans.queries import TraceTotals
@@ -69,29 +69,22 @@ def make_trace_case(head: Span, trace_turn: TraceTurn, totals: TraceTotals) -> C
         first_output=_time_to_first_output(head),
     )
     calls = (*(_tool_call(step) for step in trace_turn.tools), *turn.tool_calls)
-    return make_case(
-        turns=[msgspec.structs.replace(turn, tool_calls=calls)],
-        flags=flags,
+    case = Case(
         id=head.trace_id,
         variant=head.workflow or "",
         inputs=_trace_inputs(head),
-        history=trace_turn.messages_in,
+        history=tuple(trace_turn.messages_in),
         trace_id=head.trace_id,
+        flags=flags,
     )
+    return case_with_turns(case, [msgspec.structs.replace(turn, tool_calls=calls)])
 
 
 def make_session_case(session: str, cases: Sequence[Case]) -> Case:
     first_case, last_case = cases[0], cases[-1]
     history = first_case.history[:-1] if first_case.turns[0].user is not None else first_case.history
-    return make_case(
-        turns=[turn for case in cases for turn in case.turns],
-        flags=last_case.flags,
-        id=session,
-        variant=last_case.variant,
-        inputs=last_case.inputs,
-        history=history,
-        trace_id=last_case.trace_id,
-    )
+    session_case = msgspec.structs.replace(last_case, id=session, history=history)
+    return case_with_turns(session_case, [turn for case in cases for turn in case.turns])
 
 
 def _trace_flags(head: Span, trace_turn: TraceTurn) -> Flags:
@@ -132,12 +125,8 @@ def _tool_call(step: ToolStep) -> CaseToolCall:
     return CaseToolCall(
         call_id=step.call_id or step.span_id,
         name=step.name,
-        arguments=inputs if isinstance(inputs, str) else _encode_arguments(inputs),
+        arguments=inputs if isinstance(inputs, str) else "" if inputs is None else json.encode(inputs).decode(),
         parsed=parsed,
         result=UNSET if step.outputs is None else step.outputs,
         is_error=step.status == "error",
     )
-
-
-def _encode_arguments(value: Any) -> str:
-    return "" if value is None else json.encode(value).decode()

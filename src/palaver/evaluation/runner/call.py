@@ -38,16 +38,10 @@ def is_transient(failure: RunFailed) -> bool:
 
 def retry_delay(failure: RunFailed, attempt: int, random_share: Callable[[], float] = random.random) -> float:
     """Return the seconds until the next attempt: `retry_after` if the failure has one."""
-    requested = _requested_delay(failure.details.get("retry_after"))
-    if requested is not None:
-        return requested
+    requested = failure.details.get("retry_after")
+    if isinstance(requested, int | float) and not isinstance(requested, bool) and 0 <= requested < float("inf"):
+        return float(requested)
     return min(_MAX_DELAY_S, _FIRST_DELAY_S * 2 ** (attempt - 1) * (0.5 + random_share()))
-
-
-def _requested_delay(seconds: Any) -> float | None:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
-        return None
-    return float(seconds)
 
 
 Prices = Mapping[str, Price]
@@ -76,6 +70,10 @@ def _step_cost(step: Step, prices: Prices) -> float | None:
     return usage.cost if usage is not None and usage.cost is not None else compute_cost(usage, model, prices)
 
 
+CallError = Mapping[str, str]
+"""`{"code", "message"}`."""
+
+
 class WorkflowAnswer(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...] = ()
     value: Any | UnsetType = UNSET
@@ -84,18 +82,13 @@ class WorkflowAnswer(msgspec.Struct, frozen=True, kw_only=True):
     latency: float = 0.0
     first_output: float | None = None
     events: tuple[Event, ...] = ()
-    error: Any = None
+    error: CallError | None = None
     """The error of the call, which ends a script; None if it succeeded."""
 
 
 CANCEL_TIMEOUT_S = 5.0
 """Maximum wait for a cancelled call to end."""
 Sleep = Callable[[float], Awaitable[None]]
-
-
-class CallError(msgspec.Struct, frozen=True):
-    code: str
-    message: str
 
 
 class CallResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,10 +127,9 @@ class WorkflowCaller:
             except ShuttingDown:
                 raise EvaluationAborted from None
             except PalaverError as error:
-                failure, result = (
-                    _failure_from_error(error),
-                    CallResult(answer=_failed_answer(_failure_from_error(error)), attempts=attempt),
-                )
+                failure = _failure_from_error(error)
+                answer = WorkflowAnswer(finish="error", error=_call_error(failure))
+                result = CallResult(answer=answer, attempts=attempt)
             else:
                 last = await self._wait_ended(run)
                 result = await self._add_cost(_call_result(run, last, attempt), observed_steps)
@@ -192,7 +184,6 @@ def _call_result(run: Run, last: Event, attempt: int) -> CallResult:
     started = run.started.at
     ended = last.at if isinstance(last, RunFinished | RunFailed) else None
     output_at = run.first_output_at
-    error = CallError(last.code, last.message) if isinstance(last, RunFailed) else None
     answer = WorkflowAnswer(
         messages=reply.messages,
         value=reply.value,
@@ -201,7 +192,7 @@ def _call_result(run: Run, last: Event, attempt: int) -> CallResult:
         latency=0.0 if started is None else ((ended or run.time()) - started).total_seconds(),
         first_output=None if started is None or output_at is None else (output_at - started).total_seconds(),
         events=tuple(run.log),
-        error=error,
+        error=_call_error(last) if isinstance(last, RunFailed) else None,
     )
     return CallResult(answer=answer, run=run.id, trace_id=run.started.trace_id or None, attempts=attempt)
 
@@ -211,11 +202,5 @@ def _failure_from_error(error: PalaverError) -> RunFailed:
     return RunFailed(code=error.code, message=error.message, status=status, details=error.details)
 
 
-def _failed_answer(failure: RunFailed) -> WorkflowAnswer:
-    return WorkflowAnswer(finish="error", error=CallError(failure.code, failure.message))
-
-
-def describe_error(error: Any) -> dict[str, str]:
-    if isinstance(error, CallError):
-        return {"code": error.code, "message": error.message}
-    return {"code": "workflow_failed", "message": str(error)}
+def _call_error(failure: RunFailed) -> CallError:
+    return {"code": failure.code, "message": failure.message}

@@ -10,16 +10,25 @@ from msgspec import UNSET, UnsetType
 
 from palaver.core import dialects
 from palaver.core.messages import Message
-from palaver.core.runs import Call, Origin, Reply
-from palaver.errors import BadStream, InvalidMessages, RequestError
-from palaver.evaluation.case import Case, Flags, Turn, last_user_message, make_case, make_turn
+from palaver.core.runs import Call, Origin
+from palaver.errors import BadStream, InvalidMessages, PalaverError, RequestError
+from palaver.evaluation.case import Case, Flags, Turn, case_with_turns, last_user_message, make_turn
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import BoundEvaluator
-from palaver.evaluation.plan.plan import ROW_BYTES, ColumnMap, Plan, PlannedVariant, cell_position, format_cell_id
-from palaver.evaluation.runner.call import WorkflowAnswer, WorkflowCaller, describe_error
+from palaver.evaluation.plan.plan import (
+    ROW_BYTES,
+    ColumnMap,
+    Plan,
+    PlannedEvaluator,
+    PlannedVariant,
+    cell_position,
+    format_cell_id,
+)
+from palaver.evaluation.registry import EvaluatorRegistry
+from palaver.evaluation.runner.call import WorkflowAnswer, WorkflowCaller
 from palaver.evaluation.runner.manual_case import reply_from_output
 from palaver.evaluation.runner.result_writer import CaseRedactor, CellCalls, CellInfo, make_result, make_score
-from palaver.evaluation.runner.script import play_script
+from palaver.evaluation.runner.script import make_answered_turn, play_script
 from palaver.evaluation.score import ScoreRecord, error_score
 from palaver.storage.evaluations.results import NewResult, NewScore, StopConditions
 from palaver.testsets.rows import format_row_id
@@ -101,6 +110,15 @@ class UnavailableEvaluator(NamedTuple):
         return [error_score(self.name, f"evaluator_unknown: {self.reason}")]
 
 
+def bind_planned(
+    evaluators: EvaluatorRegistry, planned: PlannedEvaluator, context: EvaluatorContext
+) -> BoundEvaluator | UnavailableEvaluator:
+    try:
+        return evaluators.find(planned.key).bind(planned.parameters, context, name=planned.name)
+    except PalaverError as error:  # The code has changed since the evaluation was planned.
+        return UnavailableEvaluator(planned.name, error.message)
+
+
 class CellFailed(Exception):
     """Raised if a cell has no answer."""
 
@@ -145,15 +163,16 @@ class CellRunner:
         start = cell_position(self.plan, cell).row * ROW_BYTES
         return self._rows[start : start + ROW_BYTES]
 
+    def _info(self, cell: int) -> CellInfo:
+        row_id = format_row_id(self._row(cell)[: ROW_BYTES // 2])
+        return CellInfo(cell, cell_position(self.plan, cell), row_id, self._now())
+
     async def run(self, cell: int, content: bytes | None) -> NewResult:
         """Run a cell. Only cancellation and EvaluationAborted are raised."""
-        info = CellInfo(
-            cell, cell_position(self.plan, cell), format_row_id(self._row(cell)[: ROW_BYTES // 2]), self._now()
-        )
+        info = self._info(cell)
         variant = self.plan.variants[info.position.variant]
         case = Case(id=format_cell_id(cell), row_id=info.row, variant=variant.name, repeat=info.position.repeat)
         calls = CellCalls()
-        error: Mapping[str, Any] | None = None
         scores: list[NewScore] = []
         try:
             case = await self._make_case(case, variant, content, calls)
@@ -167,9 +186,7 @@ class CellRunner:
         return self._make_result(info, case, calls, error, scores)
 
     def failed_result(self, cell: int, code: str, message: str) -> NewResult:
-        info = CellInfo(
-            cell, cell_position(self.plan, cell), format_row_id(self._row(cell)[: ROW_BYTES // 2]), self._now()
-        )
+        info = self._info(cell)
         case = Case(id=format_cell_id(cell), row_id=info.row, variant=self.plan.variants[info.position.variant].name)
         return self._make_result(info, case, CellCalls(), {"code": code, "message": message}, [])
 
@@ -177,27 +194,23 @@ class CellRunner:
         if content is None:
             raise CellFailed("row_gone", "The row's content is not in the test set any more.")
         cell_input = read_cell_input(msgspec.json.decode(content), variant)
-        flags = Flags(variant.is_chat, variant.is_chat_source)
         if variant.workflow is None:
             turns: Sequence[Turn] = [_make_recorded_turn(cell_input, variant)]
             history = cell_input.history
         else:
             turns, history = await self._call_variant(case, cell_input, variant, calls)
-        return make_case(
-            turns=turns,
-            flags=flags,
-            id=case.id,
-            row_id=case.row_id,
-            variant=case.variant,
-            repeat=case.repeat,
+        case = msgspec.structs.replace(
+            case,
             row=cell_input.row,
             inputs=cell_input.inputs,
             expected=cell_input.expected,
             history=history,
-            events=calls.events if self._wants_events else None,
+            events=tuple(calls.events) if self._wants_events else None,
             trace_id=calls.trace_id,
+            flags=Flags(variant.is_chat, variant.is_chat_source),
             script=cell_input.script,
         )
+        return case_with_turns(case, turns)
 
     async def _call_variant(
         self, case: Case, cell_input: CellInput, variant: PlannedVariant, calls: CellCalls
@@ -211,7 +224,8 @@ class CellRunner:
 
         if cell_input.script is None:
             reply = await answer(cell_input.history)
-            return [_make_answered_turn(reply, cell_input.history, is_chat=variant.is_chat)], cell_input.history
+            user = last_user_message(cell_input.history)
+            return [make_answered_turn([reply], reply.messages, user, is_chat=variant.is_chat)], cell_input.history
 
         async def play_user(name: str, history: tuple[Message, ...]) -> WorkflowAnswer:
             simulated = PlannedVariant(name=name, workflow=name, is_chat=True)
@@ -220,8 +234,7 @@ class CellRunner:
         played = await play_script(
             cell_input.script, answer, self._context, play_user=play_user, is_chat=variant.is_chat
         )
-        if played.error is not None:
-            calls.error = describe_error(played.error)
+        calls.error = played.error
         return played.turns, cell_input.script.start
 
     async def _call(
@@ -286,20 +299,3 @@ def _make_recorded_turn(cell_input: CellInput, variant: PlannedVariant) -> Turn:
         raise CellFailed("no_answer", f"The row has nothing in the column {variant.column!r}.")
     reply = reply_from_output(value, is_chat=variant.is_chat, history=cell_input.history)
     return make_turn(reply, is_chat=variant.is_chat, user=last_user_message(cell_input.history))
-
-
-def _make_answered_turn(answer: WorkflowAnswer, history: Sequence[Message], *, is_chat: bool) -> Turn:
-    reply = Reply(
-        run_id="",
-        messages=answer.messages,
-        value=answer.value,
-        usage=answer.usage,
-        finish=answer.finish,
-    )
-    return make_turn(
-        reply,
-        is_chat=is_chat,
-        user=last_user_message(history),
-        latency=answer.latency,
-        first_output=answer.first_output,
-    )

@@ -15,7 +15,7 @@ from palaver.core.json import validation_error
 from palaver.core.messages import Message, Usage
 from palaver.core.runs import Reply
 from palaver.errors import BadStream, InvalidValue, RequestError
-from palaver.evaluation.case import Case, Flags, Turn, last_user_message, make_case, make_turn, read_tool_calls
+from palaver.evaluation.case import Case, Flags, Turn, case_with_turns, last_user_message, make_turn, read_tool_calls
 from palaver.workflows.execution import ReplyReader, Returned
 
 _Seconds = Annotated[float, Meta(ge=0)]
@@ -68,13 +68,19 @@ def read_manual_case(document: Any, *, pointer: str = "/case") -> Case:
     flags = Flags(is_chat=manual.flags.is_chat) if manual.flags is not None else Flags(True, "derived")
     if manual.turns is not None and manual.output is not UNSET:
         raise InvalidValue("Give turns or output, not both.", pointer=f"{pointer}/turns")
-    history = _read_history(manual.history, f"{pointer}/history")
+    history: list[Message] = []
+    if manual.history is not None:
+        is_text = isinstance(manual.history, str)
+        history = (
+            [Message.user(manual.history)] if is_text else dialects.read(manual.history, pointer=f"{pointer}/history")
+        )
     if manual.turns is None:
         turns = [_make_turn(manual, flags, history, last_user_message(history), None, f"{pointer}/output")]
     else:
         turns = list(_make_turns(manual.turns, flags, history, f"{pointer}/turns"))
     row = manual.row or {**manual.inputs, **({} if manual.expected is UNSET else {"expected": manual.expected})}
-    return make_case(turns=turns, flags=flags, row=row, inputs=manual.inputs, expected=manual.expected, history=history)
+    case = Case(row=row, inputs=manual.inputs, expected=manual.expected, history=tuple(history), flags=flags)
+    return case_with_turns(case, turns)
 
 
 def reply_from_output(output: Any, *, is_chat: bool, history: Sequence[Message] = ()) -> Reply:
@@ -126,9 +132,8 @@ def _make_turn(
         reply = reply_from_output(manual.output, is_chat=flags.is_chat, history=history)
     except (BadStream, RequestError) as error:
         raise InvalidValue(error.message, pointer=pointer) from None
-    reply = msgspec.structs.replace(
-        reply, usage=_make_usage(manual.usage) or reply.usage, finish=manual.finish or reply.finish
-    )
+    usage = reply.usage if manual.usage is None else Usage(**msgspec.structs.asdict(manual.usage))
+    reply = msgspec.structs.replace(reply, usage=usage, finish=manual.finish or reply.finish)
     return make_turn(
         reply,
         is_chat=flags.is_chat,
@@ -147,16 +152,6 @@ def _decode_case(document: Any, pointer: str) -> TriedCase:
     except msgspec.ValidationError as error:
         case_error = validation_error(str(error))
         raise InvalidValue(f"{pointer}{case_error.message}", pointer=f"{pointer}{case_error.pointer or ''}") from None
-
-
-def _read_history(value: Any, pointer: str) -> list[Message]:
-    if value is None:
-        return []
-    return [Message.user(value)] if isinstance(value, str) else list(dialects.read(value, pointer=pointer))
-
-
-def _make_usage(usage: _ManualUsage | None) -> Usage | None:
-    return None if usage is None else Usage(**msgspec.structs.asdict(usage))
 
 
 def _to_message(item: OutputValue) -> Message | None:

@@ -15,7 +15,7 @@ from palaver.core.messages import Message
 from palaver.errors import PalaverError
 from palaver.evaluation.case import Case, CaseToolCall, Turn, last_user_message
 from palaver.evaluation.plan.plan import CellPosition
-from palaver.evaluation.runner.call import CallResult, describe_error
+from palaver.evaluation.runner.call import CallResult
 from palaver.evaluation.score import ScoreRecord
 from palaver.storage.database import Database
 from palaver.storage.evaluations import results
@@ -216,7 +216,7 @@ class CellCalls:
         self.run = self.run or result.run
         self.trace_id = self.trace_id or result.trace_id
         self.attempts += result.attempts - 1
-        self.error = None if result.answer.error is None else describe_error(result.answer.error)
+        self.error = result.answer.error
         if keep_events:
             self.events += result.answer.events
 
@@ -263,19 +263,8 @@ def make_result(
 
 def make_score(index: int, record: ScoreRecord) -> NewScore:
     """Make a score for storage. `index` is the evaluator's index in the plan."""
-    return NewScore(
-        evaluator=index,
-        name=record.evaluator,
-        status=record.status,
-        passed=record.passed,
-        score=record.score,
-        label=record.label,
-        reason=record.reason,
-        details=record.details,
-        seconds=record.seconds,
-        usage=record.usage,
-        cost=record.cost,
-    )
+    fields = msgspec.structs.asdict(record)
+    return NewScore(name=fields.pop("evaluator"), evaluator=index, **fields)
 
 
 def _redact_score(score: NewScore, redactor: CaseRedactor) -> NewScore:

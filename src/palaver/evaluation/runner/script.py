@@ -4,7 +4,7 @@ The caller provides the functions that call workflows. Calls of client-side tool
 results.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import reduce
 from operator import add
 from typing import Any, Final
@@ -12,13 +12,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from palaver.core.events import Event
-from palaver.core.messages import Message, Usage
+from palaver.core.messages import Message
 from palaver.core.runs import Reply
 from palaver.evaluation.case import Turn, TurnVerdict, make_turn, read_tool_calls
 from palaver.evaluation.context import EvaluatorContext, track_spending
 from palaver.evaluation.evaluators.expectations import check_turn
-from palaver.evaluation.runner.call import WorkflowAnswer
+from palaver.evaluation.runner.call import CallError, WorkflowAnswer
 from palaver.testsets.scripts import Script, ScriptTurn, Simulate, find_canned_result
 
 DONE_MARK: Final = "[done]"
@@ -69,10 +68,8 @@ class PlayedScript(msgspec.Struct, frozen=True, kw_only=True):
     turns: tuple[Turn, ...]
     """One for each user message, reached or not; fixed answers have none."""
     messages: tuple[Message, ...]
-    events: tuple[Event, ...] = ()
-    error: Any = None
+    error: CallError | None = None
     """The error that ended the script."""
-    user_usage: Usage | None = None
 
 
 async def play_script(
@@ -90,18 +87,29 @@ async def play_script(
             player.skip(script.turns[index:])
             break
         await player.play(turn)
-    return PlayedScript(
-        turns=tuple(player.turns),
-        messages=tuple(player.messages),
-        events=tuple(player.events),
-        error=player.error,
-        user_usage=_sum_usage(player.user_usages),
+    return PlayedScript(turns=tuple(player.turns), messages=tuple(player.messages), error=player.error)
+
+
+def make_answered_turn(
+    answers: Sequence[WorkflowAnswer],
+    messages: tuple[Message, ...],
+    user: Message | None,
+    *,
+    is_chat: bool,
+    expect: dict[str, Any] | None = None,
+) -> Turn:
+    """Make the turn of one or more calls. `messages` are those of the answers, with tool results in between."""
+    first, last = answers[0], answers[-1]
+    usages = [answer.usage for answer in answers if answer.usage is not None]
+    usage = reduce(add, usages) if usages else None
+    return make_turn(
+        Reply(run_id="", messages=messages, value=last.value, usage=usage, finish=last.finish),
+        is_chat=is_chat,
+        user=user,
+        latency=sum(answer.latency for answer in answers),
+        first_output=first.first_output,
+        expect=expect,
     )
-
-
-def _sum_usage(usages: Iterable[Usage | None]) -> Usage | None:
-    reported = [usage for usage in usages if usage is not None]
-    return reduce(add, reported) if reported else None
 
 
 class _ScriptPlayer:
@@ -121,9 +129,7 @@ class _ScriptPlayer:
         self.is_chat = is_chat
         self.messages = list(script.start)
         self.turns: list[Turn] = []
-        self.events: list[Event] = []
-        self.user_usages: list[Usage | None] = []
-        self.error: Any = None
+        self.error: CallError | None = None
         self.is_over = False
 
     async def play(self, turn: ScriptTurn) -> None:
@@ -149,29 +155,13 @@ class _ScriptPlayer:
                 break
             self.messages += results
             answers.append(await self._call())
-        reply = Reply(
-            run_id="",
-            messages=tuple(self.messages[first_index:]),
-            value=answers[-1].value,
-            usage=_sum_usage(answer.usage for answer in answers),
-            finish=answers[-1].finish,
-        )
-        self.turns.append(
-            make_turn(
-                reply,
-                is_chat=self.is_chat,
-                user=user,
-                latency=sum(answer.latency for answer in answers),
-                first_output=answers[0].first_output,
-                expect=expect or None,
-            )
-        )
+        messages = tuple(self.messages[first_index:])
+        self.turns.append(make_answered_turn(answers, messages, user, is_chat=self.is_chat, expect=expect or None))
         await self._check_over()
 
     async def _call(self) -> WorkflowAnswer:
         answer = await self.answer(tuple(self.messages))
         self.messages += answer.messages
-        self.events += answer.events
         self.error = answer.error
         return answer
 
@@ -205,7 +195,6 @@ class _ScriptPlayer:
         turns_before = len(self.turns)
         for _ in range(simulate.max_turns):
             reply = await self.play_user(simulate.workflow, simulated_user_messages(simulate, self.messages))
-            self.user_usages.append(reply.usage)
             if reply.error is not None:
                 self.error, self.is_over = reply.error, True
                 break

@@ -10,11 +10,10 @@ import msgspec
 from palaver.engine.engine import Engine
 from palaver.errors import NotFound, PalaverError
 from palaver.evaluation.context import EvaluatorContext
-from palaver.evaluation.evaluator import BoundEvaluator
-from palaver.evaluation.plan.plan import Plan, PlannedEvaluator, slice_cells
+from palaver.evaluation.plan.plan import Plan, slice_cells
 from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.evaluation.runner.call import Prices, WorkflowCaller
-from palaver.evaluation.runner.cell import CellRunner, UnavailableEvaluator
+from palaver.evaluation.runner.cell import CellRunner, bind_planned
 from palaver.evaluation.runner.rate_limit import RateLimiter
 from palaver.evaluation.runner.result_writer import RETRY_INTERVAL_S, CaseRedactor, ResultWriter
 from palaver.evaluation.score import EvaluationAborted
@@ -97,17 +96,11 @@ class SliceRunner:
                 self.engine, timeout=limits.timeout, retries=limits.retries, throttle=throttle, prices=self._prices
             ),
             find_workflow=self._find_workflow,
-            evaluators=[self._bind(planned_evaluator, context) for planned_evaluator in plan.evaluators],
+            evaluators=[bind_planned(self._evaluators, evaluator, context) for evaluator in plan.evaluators],
             context=context,
             redact=self._redact,
             now=self.now,
         )
-
-    def _bind(self, planned: PlannedEvaluator, context: EvaluatorContext) -> BoundEvaluator | UnavailableEvaluator:
-        try:
-            return self._evaluators.find(planned.key).bind(planned.parameters, context, name=planned.name)
-        except PalaverError as error:  # The code has changed since the evaluation was planned.
-            return UnavailableEvaluator(planned.name, error.message)
 
 
 class SliceRun:
