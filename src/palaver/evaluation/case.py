@@ -209,14 +209,14 @@ def last_user_message(history: Sequence[Message]) -> Message | None:
 def case_of_turn(case: Case, number: int) -> Case:
     """Return one turn as a separate case; its history is everything before it."""
     turn = case.turns[number]
-    history: list[Message] = list(case.history) if len(case.turns) > 1 else []
-    for earlier in case.turns[:number] if len(case.turns) > 1 else ():
-        history += [*([earlier.user] if earlier.user is not None else []), *earlier.messages]
-    if turn.user is not None and len(case.turns) > 1:
-        history.append(turn.user)
+    history = list(case.history)
+    if len(case.turns) > 1:  # The history of a single turn contains its user message.
+        for earlier in case.turns[:number]:
+            history += [*([earlier.user] if earlier.user is not None else []), *earlier.messages]
+        history += [turn.user] if turn.user is not None else []
     return msgspec.structs.replace(
         case,
-        history=tuple(history) if len(case.turns) > 1 else case.history,
+        history=tuple(history),
         messages=turn.messages,
         text=turn.text,
         notes=turn.notes,

@@ -17,6 +17,7 @@ import inspect
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal, cast, get_args, overload
 
@@ -44,17 +45,6 @@ from palaver.workflows.signature import callable_name, source_location, underlyi
 
 ParameterField = tuple[str, Any] | tuple[str, Any, Any]
 """Name, type, and default if there is one."""
-
-
-class TargetParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters of all evaluators that take a Target."""
-
-    target: Annotated[str, Meta(description="What is looked at: text, all_text, or a path such as value.a.b.")] = "text"
-    stringify: Annotated[bool, Meta(description="Take a value that is no text as its JSON.")] = False
-    expected_from: Annotated[
-        str | None, Meta(description="The column, or a path in the row, that holds what is expected.")
-    ] = None
-    case_sensitive: Annotated[bool, Meta(description="Do a and A differ?")] = True
 
 
 class CommonParameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,27 +134,16 @@ def _with_default_factory(field: ParameterField) -> Any:
 _MAX_REASON_LENGTH = 2_000
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class BoundEvaluator:
-    def __init__(
-        self,
-        *,
-        name: str,
-        needs: frozenset[str],
-        call: Callable[[Case], Any],
-        is_async: bool,
-        target: Target | None,
-        threshold: float | None,
-        overrides_threshold: bool,
-        context: EvaluatorContext,
-    ) -> None:
-        self.name = name
-        self.needs = needs
-        self._call = call
-        self._is_async = is_async
-        self._target = target
-        self._threshold = threshold
-        self._overrides_threshold = overrides_threshold
-        self._context = context
+    name: str
+    needs: frozenset[str]
+    call: Callable[[Case], Any]
+    is_async: bool
+    target: Target | None
+    threshold: float | None
+    overrides_threshold: bool
+    context: EvaluatorContext
 
     async def score(self, case: Case) -> list[ScoreRecord]:
         """Score a case. Errors are returned as scores; only cancellation and EvaluationAborted are raised."""
@@ -173,17 +152,13 @@ class BoundEvaluator:
             records = await self._score(case)
         seconds = round(time.perf_counter() - start, 6)
         timed = [msgspec.structs.replace(record, seconds=seconds) for record in records]
-        return (
-            timed
-            if spending.usage is None and spending.cost is None
-            else [_add_spending(timed[0], spending), *timed[1:]]
-        )
+        return [_add_spending(timed[0], spending), *timed[1:]]
 
     async def _score(self, case: Case) -> list[ScoreRecord]:
-        if self._target is None and "expected" in self.needs and case.expected is UNSET:
+        if self.target is None and "expected" in self.needs and case.expected is UNSET:
             return [skipped_score(self.name, "no_expected: the row has no expected answer")]
         try:
-            records = read_result(await self._call_function(case), self.name, self._threshold)
+            records = read_result(await self._call_function(case), self.name, self.threshold)
         except Skip as skip:
             return [skipped_score(self.name, str(skip))]
         except ScoringError as error:
@@ -194,19 +169,18 @@ class BoundEvaluator:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return [
-                error_score(self.name, "evaluator_failed: CancelledError")
-            ]  # The evaluator cancelled one of its own tasks.
+            # The evaluator cancelled one of its own tasks.
+            return [error_score(self.name, "evaluator_failed: CancelledError")]
         except (Exception, SystemExit) as error:
             return [error_score(self.name, f"evaluator_failed: {_describe_error(error)}")]
         return [self._complete(case, record) for record in records]
 
     async def _call_function(self, case: Case) -> Any:
-        if self._is_async:
-            return await self._call(case)
+        if self.is_async:
+            return await self.call(case)
         context_vars, loop = contextvars.copy_context(), asyncio.get_running_loop()
         value, error = await loop.run_in_executor(
-            self._context.executor, lambda: context_vars.run(_call_outcome, self._call, case)
+            self.context.executor, lambda: context_vars.run(_call_outcome, self.call, case)
         )
         if error is not None:
             raise error
@@ -216,9 +190,9 @@ class BoundEvaluator:
         """Apply a threshold that was set explicitly, and add the note on missing text."""
         if record.status != "scored":
             return record
-        if self._overrides_threshold and self._threshold is not None and record.score is not None:
-            record = msgspec.structs.replace(record, passed=record.score >= self._threshold)
-        if self._target is not None and case.notes and self._target.target == "text":
+        if self.overrides_threshold and self.threshold is not None and record.score is not None:
+            record = msgspec.structs.replace(record, passed=record.score >= self.threshold)
+        if self.target is not None and case.notes and self.target.target == "text":
             notes = ", ".join(sorted(case.notes))
             record = msgspec.structs.replace(record, reason=f"{record.reason}; {notes}" if record.reason else notes)
         return record
@@ -276,12 +250,12 @@ class Evaluator:
         self.function = function
         self._check = check
         self._is_async = inspect.iscoroutinefunction(underlying_callable(function))
-        signature = _read_signature(function, key)
-        self._target_names = [name for name, type_ in signature.injected.items() if type_ is Target]
-        self._context_names = [name for name, type_ in signature.injected.items() if type_ is EvaluatorContext]
-        self._declared_names = frozenset(field[0] for field in signature.fields)
+        fields, injected = _read_signature(function, key)
+        self._target_names = [name for name, type_ in injected.items() if type_ is Target]
+        self._context_names = [name for name, type_ in injected.items() if type_ is EvaluatorContext]
+        self._declared_names = frozenset(field[0] for field in fields)
         self.parameters = make_parameters_struct(
-            key, _add_common_fields(signature.fields, threshold, with_target=bool(self._target_names))
+            key, _add_common_fields(fields, threshold, with_target=bool(self._target_names))
         )
         self.schema: dict[str, Any] = parameters_schema(self.parameters)
         self._threshold = None if "threshold" in self._declared_names else threshold
@@ -382,13 +356,8 @@ def evaluator(
 # The function's signature
 
 
-class _Signature(msgspec.Struct, frozen=True):
-    fields: tuple[ParameterField, ...]
-    injected: Mapping[str, Any]
-    """The type, Target or EvaluatorContext, of each parameter that `bind` fills, by name."""
-
-
-def _read_signature(function: _Function, key: str) -> _Signature:
+def _read_signature(function: _Function, key: str) -> tuple[list[ParameterField], dict[str, Any]]:
+    """Return the parameters, and by name the types, Target or EvaluatorContext, of those that `bind` fills."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except ValueError:
@@ -412,14 +381,14 @@ def _read_signature(function: _Function, key: str) -> _Signature:
             injected[parameter.name] = strip_annotation(annotation)
         else:
             fields.append(parameter_field(parameter, annotation))
-    return _Signature(tuple(fields), injected)
+    return fields, injected
 
 
 def _add_common_fields(
-    fields: tuple[ParameterField, ...], threshold: float | None, *, with_target: bool
+    fields: Iterable[ParameterField], threshold: float | None, *, with_target: bool
 ) -> list[ParameterField]:
     """Return the function's parameters, followed by the common ones that it does not declare itself."""
-    structs = (TargetParameters, ThresholdParameter, CommonParameters) if with_target else (CommonParameters,)
+    structs = (Target, ThresholdParameter, CommonParameters) if with_target else (CommonParameters,)
     fields_by_name = {field[0]: field for field in fields}
     for field in (field for struct in structs for field in struct_fields(struct)):
         fields_by_name.setdefault(field[0], (field[0], field[1], threshold) if field[0] == "threshold" else field)

@@ -50,13 +50,8 @@ def parse_path(path: str) -> PathSteps:
             raise ValueError(f"{path!r} is no path: write a.b[0], $.a[0] or /a/0")
         if step["name"] is not None and position and body[position] != ".":
             raise ValueError(f"{path!r} is no path: write a.b[0], $.a[0] or /a/0")
-        steps.append(
-            step["name"]
-            if step["name"] is not None
-            else int(step["index"])
-            if step["index"] is not None
-            else step["key"]
-        )
+        name, index = step["name"], step["index"]
+        steps.append(int(index) if index is not None else step["key"] if name is None else name)
         position = step.end()
     return tuple(steps)
 

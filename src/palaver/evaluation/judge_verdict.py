@@ -16,7 +16,7 @@ from palaver.core import json
 from palaver.core.messages import Message, Usage
 from palaver.errors import InvalidValue
 from palaver.evaluation import json_values
-from palaver.evaluation.context import record_spending
+from palaver.evaluation.context import EvaluatorContext, record_spending
 from palaver.evaluation.json_schema import schema_errors
 from palaver.evaluation.score import Score, ScoringError
 from palaver.outbound import printable
@@ -48,6 +48,12 @@ def check_scale(scale: tuple[float, float] | None) -> None:
     """Raise InvalidValue unless the scale is increasing."""
     if scale is not None and not scale[0] < scale[1]:
         raise InvalidValue("A scale goes from its least score to a greater one.", pointer="/parameters/scale")
+
+
+def check_optional_judge(parameters: Any, context: EvaluatorContext) -> None:
+    """Raise InvalidValue if the parameters name a judge that can never answer."""
+    if parameters.judge is not None:
+        context.check_judge(parameters.judge, "/parameters/judge")
 
 
 def combine_verdicts(verdicts: Sequence[Any], scale: tuple[float, float] | None) -> Any:

@@ -23,9 +23,7 @@ class EvaluatorRegistry:
         self._served = served
         self._declared: dict[str, Evaluator] = {}
         for evaluator in declared:
-            existing = (
-                self._built_in[evaluator.key] if evaluator.key in self._built_in else self._declared.get(evaluator.key)
-            )
+            existing = self._built_in.get(evaluator.key) or self._declared.get(evaluator.key)
             if existing is evaluator:
                 continue
             if existing is not None:
@@ -42,10 +40,8 @@ class EvaluatorRegistry:
 
     def get(self, key: str) -> Evaluator | None:
         """Return the evaluator with this key; declared ones also as `module:name`. None if unknown."""
-        if key in self._built_in:
-            return self._built_in[key]
-        if (declared := self._declared.get(key)) is not None:
-            return declared
+        if evaluator := self._built_in.get(key) or self._declared.get(key):
+            return evaluator
         if ":" in key:
             return next((evaluator for evaluator in self._declared.values() if _reference(evaluator) == key), None)
         return self._installed.get(key)
@@ -70,7 +66,7 @@ class EvaluatorRegistry:
         return [by_key[key] for key in sorted(by_key)]
 
     def all(self) -> list[Evaluator]:
-        return [*(self._built_in[key] for key in self._built_in), *self.declared()]
+        return [*self._built_in.values(), *self.declared()]
 
     @cached_property
     def _installed(self) -> dict[str, Evaluator]:

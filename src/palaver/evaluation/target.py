@@ -4,10 +4,10 @@ A function with a parameter of type Target gets these parameters in its schema: 
 `case_sensitive` and `threshold`.
 """
 
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Meta
 
 from palaver.core.json import json_kind
 from palaver.core.messages import Data, Message
@@ -22,10 +22,12 @@ _SORTED_ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    target: str = "text"
-    stringify: bool = False
-    expected_from: str | None = None
-    case_sensitive: bool = True
+    target: Annotated[str, Meta(description="What is looked at: text, all_text, or a path such as value.a.b.")] = "text"
+    stringify: Annotated[bool, Meta(description="Take a value that is no text as its JSON.")] = False
+    expected_from: Annotated[
+        str | None, Meta(description="The column, or a path in the row, that holds what is expected.")
+    ] = None
+    case_sensitive: Annotated[bool, Meta(description="Do a and A differ?")] = True
 
     def check(self) -> None:
         """Raise InvalidValue for a target or path that cannot exist."""

@@ -70,8 +70,6 @@ class _BuiltInEvaluators(Mapping[str, Evaluator]):
     """Imports a module when one of its evaluators is looked up."""
 
     def __getitem__(self, key: str) -> Evaluator:
-        if key not in MODULES:
-            raise KeyError(key)
         return _load(key)
 
     def __contains__(self, key: object) -> bool:

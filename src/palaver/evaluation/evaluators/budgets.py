@@ -18,21 +18,13 @@ def score_budgets(amounts: Mapping[str, tuple[float, float]]) -> Score:
     The score is the smallest ratio of budget to actual amount, at most 1.
     """
     ratios = {name: min(1.0, budget / actual) if actual > 0 else 1.0 for name, (actual, budget) in amounts.items()}
-    over = [
-        f"{name} {_format_number(actual)} of {_format_number(budget)}"
-        for name, (actual, budget) in amounts.items()
-        if actual > budget
-    ]
+    over = [f"{name} {actual:.6g} of {budget:.6g}" for name, (actual, budget) in amounts.items() if actual > budget]
     return Score(
         not over,
         min(ratios.values()),
         reason=f"over the budget: {', '.join(over)}" if over else "",
         details={name: actual for name, (actual, _) in amounts.items()},
     )
-
-
-def _format_number(number: float) -> str:
-    return f"{number:.6g}"
 
 
 @evaluator(title="Latency budget")

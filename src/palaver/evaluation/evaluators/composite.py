@@ -61,15 +61,8 @@ async def run_child(child: BoundEvaluator, case: Case) -> ChildResult:
 
 def describe_score(record: ScoreRecord) -> dict[str, Any]:
     """Describe a child's score, for the details of the parent's."""
-    return {
-        "evaluator": record.evaluator,
-        "status": record.status,
-        "passed": record.passed,
-        "score": record.score,
-        "label": record.label,
-        "reason": record.reason,
-        "details": record.details,
-    }
+    fields = msgspec.structs.asdict(record)
+    return {name: value for name, value in fields.items() if name not in ("seconds", "usage", "cost")}
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -208,13 +201,5 @@ def _score_name(record: ScoreRecord, evaluator_name: str) -> str:
 
 
 def _to_score(record: ScoreRecord, name: str | None = None) -> Score:
-    return Score(
-        passed=record.passed,
-        score=record.score,
-        label=record.label,
-        reason=record.reason,
-        details=record.details,
-        name=name,
-        usage=record.usage,
-        cost=record.cost,
-    )
+    fields = {field: getattr(record, field) for field in Score.__struct_fields__ if field != "name"}
+    return Score(**fields, name=name)

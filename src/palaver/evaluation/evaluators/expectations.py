@@ -35,15 +35,6 @@ from palaver.testsets.scripts import check_expect
 _MAX_SHOWN_LENGTH: Final = 80
 
 
-def text_fault(text: str, expected: Mapping[str, Any]) -> str | None:
-    """Describe the first expectation that the text does not meet; None if it meets all."""
-    for key, value in expected.items():
-        fault = _TEXT_CHECKS[key](text, value)
-        if fault is not None:
-            return fault
-    return None
-
-
 def pattern_matches(pattern: str, text: str) -> bool:
     """Whether the pattern occurs in the text. Raises ScoringError regex_timeout."""
     try:
@@ -59,49 +50,31 @@ def _compile_pattern(pattern: str) -> Any:
     return regex.compile(pattern)
 
 
-def _equals_fault(text: str, value: Any) -> str | None:
-    unequal = next((expected for expected in as_name_list(value) if text != expected), None)
-    return None if unequal is None else f"the text is not {_shorten(unequal)}"
-
-
-def _contains_fault(text: str, value: Any) -> str | None:
-    missing = next((substring for substring in as_name_list(value) if substring not in text), None)
-    return None if missing is None else f"the text lacks {_shorten(missing)}"
-
-
-def _not_contains_fault(text: str, value: Any) -> str | None:
-    unwanted = next((substring for substring in as_name_list(value) if substring in text), None)
-    return None if unwanted is None else f"the text has {_shorten(unwanted)}"
-
-
-def _any_of_fault(text: str, value: Any) -> str | None:
-    return None if any(substring in text for substring in as_name_list(value)) else "the text has none of those wanted"
-
-
-def _matches_fault(text: str, value: Any) -> str | None:
-    unmatched = next((pattern for pattern in as_name_list(value) if not pattern_matches(pattern, text)), None)
-    return None if unmatched is None else f"the text does not match {_shorten(unmatched)}"
-
-
-def _similar_fault(text: str, value: Any) -> str | None:
-    from rapidfuzz import fuzz
-
-    ratio, minimum = fuzz.ratio(text, value["to"]) / 100, value.get("min", 0.5)
-    return None if ratio >= minimum else f"the text is similar by {ratio:.2f}, wanted {minimum}"
-
-
 def _shorten(text: str) -> str:
     return repr(text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[:_MAX_SHOWN_LENGTH]}…")
 
 
-_TEXT_CHECKS: Final[Mapping[str, Callable[[str, Any], str | None]]] = {
-    "equals": _equals_fault,
-    "contains": _contains_fault,
-    "not_contains": _not_contains_fault,
-    "any_of": _any_of_fault,
-    "matches": _matches_fault,
-    "similar": _similar_fault,
+_TEXT_CHECKS: Final[Mapping[str, tuple[Callable[[str, str], bool], str]]] = {
+    "equals": (lambda text, expected: text == expected, "is not"),
+    "contains": (lambda text, part: part in text, "lacks"),
+    "not_contains": (lambda text, part: part not in text, "has"),
+    "matches": (lambda text, pattern: pattern_matches(pattern, text), "does not match"),
 }
+"""Checks that each of the expected texts must pass, and the words for one that does not."""
+
+
+def _text_fault(text: str, name: str, value: Any) -> str | None:
+    if name == "any_of":
+        return None if any(part in text for part in as_name_list(value)) else "the text has none of those wanted"
+    if name == "similar":
+        from rapidfuzz import fuzz
+
+        ratio, minimum = fuzz.ratio(text, value["to"]) / 100, value.get("min", 0.5)
+        return None if ratio >= minimum else f"the text is similar by {ratio:.2f}, wanted {minimum}"
+    passes, words = _TEXT_CHECKS[name]
+    failed = next((expected for expected in as_name_list(value) if not passes(text, expected)), None)
+    return None if failed is None else f"the text {words} {_shorten(failed)}"
+
 
 DEFAULT_JUDGE: Final = "default"
 """The judge of the server's settings, used if none is named."""
@@ -145,17 +118,39 @@ async def check_turn(expect: Any, turn: Turn, context: EvaluatorContext) -> list
 
 def _run_check(name: str, expect: Expect, turn: Turn) -> ExpectationCheck:
     try:
-        fault = _TURN_CHECKS[name](expect[name], turn, expect)
+        fault = _turn_fault(name, expect, turn)
     except ScoringError as error:
         return ExpectationCheck(name, passed=False, reason=str(error), error=error.code)
     return ExpectationCheck(name, passed=fault is None, reason=fault or "")
 
 
-# Checks of a turn: each returns a fault, or None
-
-
-def _text_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
-    return text_fault(turn.text, {"contains": value} if isinstance(value, str) else value)
+def _turn_fault(name: str, expect: Expect, turn: Turn) -> str | None:
+    """Describe how the turn fails one expectation; None if it meets it."""
+    value = expect[name]
+    match name:
+        case "text":
+            expected: Expect = {"contains": value} if isinstance(value, str) else value
+            faults = (_text_fault(turn.text, check, wanted) for check, wanted in expected.items())
+            return next((fault for fault in faults if fault is not None), None)
+        case "tools":
+            return _tools_fault(value, turn, expect)
+        case "json":
+            return _json_fault(value, turn)
+        case "data":
+            return _data_fault(value, turn)
+        case "finish":
+            return None if turn.finish == value else f"it finished by {turn.finish}"
+        case "refusal":
+            reason = find_refusal(turn.messages, turn.text, turn.finish)
+            return None if (reason is not None) == value else reason or "it is no refusal"
+        case "max_seconds":
+            return None if turn.latency <= value else f"it took {turn.latency:.3g} s"
+        case "max_tokens":
+            if turn.usage is None:
+                return "no usage is known"
+            return None if turn.usage.output_tokens <= value else f"it has {turn.usage.output_tokens} tokens"
+        case _:
+            raise KeyError(name)
 
 
 def _tools_fault(value: Any, turn: Turn, expect: Expect) -> str | None:
@@ -177,7 +172,7 @@ def _default_match(call: ExpectedCall) -> ExpectedCall:
     return msgspec.structs.replace(call, match=call.match or ("ignore" if call.arguments is UNSET else "subset"))
 
 
-def _json_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
+def _json_fault(value: Any, turn: Turn) -> str | None:
     document = _turn_json(turn)
     if document is UNSET:
         return "there is no JSON in the answer"
@@ -199,7 +194,7 @@ def _turn_json(turn: Turn) -> Any:
     return json_values.find_json(turn.text) if turn.value is UNSET or isinstance(turn.value, str) else turn.value
 
 
-def _data_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
+def _data_fault(value: Any, turn: Turn) -> str | None:
     name = value["name"]
     values = [part.value for part in _turn_data(turn) if part.name == name]
     if not values:
@@ -214,37 +209,6 @@ def _data_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
 
 def _turn_data(turn: Turn) -> list[Data]:
     return [part for message in turn.messages for part in message.parts if isinstance(part, Data)]
-
-
-def _finish_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
-    return None if turn.finish == value else f"it finished by {turn.finish}"
-
-
-def _refusal_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
-    reason = find_refusal(turn.messages, turn.text, turn.finish)
-    return None if (reason is not None) == value else reason or "it is no refusal"
-
-
-def _max_seconds_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
-    return None if turn.latency <= value else f"it took {turn.latency:.3g} s"
-
-
-def _max_tokens_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
-    if turn.usage is None:
-        return "no usage is known"
-    return None if turn.usage.output_tokens <= value else f"it has {turn.usage.output_tokens} tokens"
-
-
-_TURN_CHECKS: Final[Mapping[str, Callable[[Any, Turn, Expect], str | None]]] = {
-    "text": _text_fault,
-    "tools": _tools_fault,
-    "json": _json_fault,
-    "data": _data_fault,
-    "finish": _finish_fault,
-    "refusal": _refusal_fault,
-    "max_seconds": _max_seconds_fault,
-    "max_tokens": _max_tokens_fault,
-}
 
 
 async def _run_judge_check(criterion: str, turn: Turn, context: EvaluatorContext) -> ExpectationCheck:

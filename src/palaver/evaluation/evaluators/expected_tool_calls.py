@@ -4,8 +4,8 @@ Expected calls are messages in any dialect, `{"tool_calls": […]}`, or a list o
 alone expects no particular arguments.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, cast
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, cast, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -24,6 +24,7 @@ ExpectedFrom = Annotated[str | None, Meta(description="The column, or a path in 
 """Parameter of evaluators that compare with the expected answer but take no Target."""
 
 _ARGUMENTS_KEYS: Final = ("arguments", "args", "input", "parameters")
+_ARGUMENT_MATCHES: Final = frozenset(get_args(ArgumentMatch))
 _MESSAGE_KEYS: Final = ("role", "content", "parts", "output")
 
 
@@ -81,14 +82,6 @@ def _read_call(item: object) -> ExpectedCall | None:
     arguments = json.parse_or_text(raw or "{}") if isinstance(raw, str) else raw
     match = item.get("match")
     return ExpectedCall(name=name, arguments=arguments, match=match if match in _ARGUMENT_MATCHES else None)
-
-
-_ARGUMENT_MATCHES: Final[Mapping[Any, ArgumentMatch]] = {
-    "exact": "exact",
-    "subset": "subset",
-    "schema": "schema",
-    "ignore": "ignore",
-}
 
 
 def as_name_list(names: str | Sequence[str]) -> list[str]:

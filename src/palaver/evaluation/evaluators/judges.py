@@ -1,6 +1,7 @@
 """Evaluators that ask a judge or a person: llm_judge, goal_reached, human."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Final, cast
 
 import msgspec
@@ -27,15 +28,26 @@ from palaver.evaluation.score import Score, Skip
 from palaver.evaluation.target import Target
 
 
-def _check_llm_judge(parameters: Any, context: EvaluatorContext) -> None:
+def _check_judge(parameters: Any, context: EvaluatorContext, *, slots: tuple[str, ...]) -> None:
     context.check_judge(parameters.judge, "/parameters/judge")
-    parse_template(parameters.prompt, "/parameters/prompt")
+    if parameters.prompt is not None:
+        parse_template(parameters.prompt, "/parameters/prompt", slots)
     check_scale(parameters.scale)
     if parameters.schema is not None:
         check_schema(parameters.schema, "/parameters/schema")
 
 
-@evaluator(title="LLM judge", threshold=0.5, check=_check_llm_judge)
+async def _ask_verdicts(
+    ask: Callable[[str], Awaitable[Any]], fill_prompt: Callable[[PromptMarks], str], samples: int
+) -> list[Any]:
+    verdicts: list[Any] = []
+    for _ in range(samples):
+        marks = PromptMarks()
+        verdicts.append(await ask(f"{marks.rule}\n\n{fill_prompt(marks)}"))
+    return verdicts
+
+
+@evaluator(title="LLM judge", threshold=0.5, check=partial(_check_judge, slots=SLOT_NAMES))
 async def llm_judge(
     case: Case,
     target: Target,
@@ -53,15 +65,9 @@ async def llm_judge(
     Slots of the prompt: {{inputs.x}}, {{text}}, {{expected}}, {{conversation}}, {{tool_calls}}. An answer that does
     not fit the schema is asked for again; a judge that cannot be reached is an error, and no score.
     """
-    answer_schema = schema or verdict_schema(scale)
-    verdicts: list[Any] = []
-    for _ in range(samples):
-        marks = PromptMarks()
-        question = parse_template(prompt, "").fill(case, target, marks)
-        verdicts.append(
-            await context.judge(judge, f"{marks.rule}\n\n{question}", schema=answer_schema, retries=retries)
-        )
-    return combine_verdicts(verdicts, scale)
+    ask = partial(context.judge, judge, schema=schema or verdict_schema(scale), retries=retries)
+    fill_prompt = partial(parse_template(prompt, "").fill, case, target)
+    return combine_verdicts(await _ask_verdicts(ask, fill_prompt, samples), scale)
 
 
 _GOAL_SLOTS: Final = ("goal", *SLOT_NAMES)
@@ -72,15 +78,7 @@ _GOAL_PROMPT: Final = (
 )
 
 
-def _check_goal_reached(parameters: Any, context: EvaluatorContext) -> None:
-    context.check_judge(parameters.judge, "/parameters/judge")
-    parse_template(parameters.prompt or _GOAL_PROMPT, "/parameters/prompt", _GOAL_SLOTS)
-    check_scale(parameters.scale)
-    if parameters.schema is not None:
-        check_schema(parameters.schema, "/parameters/schema")
-
-
-@evaluator(threshold=0.5, check=_check_goal_reached)
+@evaluator(threshold=0.5, check=partial(_check_judge, slots=_GOAL_SLOTS))
 async def goal_reached(
     case: Case,
     target: Target,
@@ -99,15 +97,10 @@ async def goal_reached(
     The goal is the parameter's, else that of the script's `expect`, else `expected.goal`. The prompt has the slot
     {{goal}} beside those of llm_judge.
     """
-    answer_schema = schema or _goal_schema(scale)
-    slots = {"goal": goal or _find_goal(case, target)}
-    verdicts: list[Any] = []
-    for _ in range(samples):
-        marks = PromptMarks()
-        question = parse_template(prompt or _GOAL_PROMPT, "", _GOAL_SLOTS).fill(case, target, marks, slots)
-        verdicts.append(
-            await context.judge(judge, f"{marks.rule}\n\n{question}", schema=answer_schema, retries=retries)
-        )
+    ask = partial(context.judge, judge, schema=schema or _goal_schema(scale), retries=retries)
+    template = parse_template(prompt or _GOAL_PROMPT, "", _GOAL_SLOTS)
+    fill_prompt = partial(template.fill, case, target, extra_slots={"goal": goal or _find_goal(case, target)})
+    verdicts = await _ask_verdicts(ask, fill_prompt, samples)
     combined = combine_verdicts([_without_turn(verdict) for verdict in verdicts], scale)
     if not isinstance(combined, Score):
         return combined

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from msgspec import Meta
 
@@ -12,6 +12,7 @@ from palaver.evaluation.case import Case
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.judge_prompt import PromptMarks
+from palaver.evaluation.judge_verdict import check_optional_judge
 from palaver.evaluation.score import Score
 
 REFUSAL_OPENINGS: Final = (
@@ -50,12 +51,7 @@ _REFUSED_SCHEMA: Final = {
 }
 
 
-def _check_refusal(parameters: Any, context: EvaluatorContext) -> None:
-    if parameters.judge is not None:
-        context.check_judge(parameters.judge, "/parameters/judge")
-
-
-@evaluator(needs={"chat"}, check=_check_refusal)
+@evaluator(needs={"chat"}, check=check_optional_judge)
 async def refusal(
     case: Case,
     context: EvaluatorContext,

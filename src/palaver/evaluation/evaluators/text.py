@@ -4,14 +4,14 @@ import asyncio
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Meta
 
 from palaver.core.json import json_equal
-from palaver.core.messages import Message, Refusal, ToolCall
+from palaver.core.messages import Message, Refusal
 from palaver.errors import InvalidValue
 from palaver.evaluation import json_values
 from palaver.evaluation.case import Case, read_messages
@@ -322,16 +322,12 @@ def _message_gists(messages: Sequence[Message], normalize: Callable[[str], str])
             "role": message.role,
             "text": normalize(message.text),
             "refusal": normalize("".join(part.text for part in message.parts if isinstance(part, Refusal))),
-            "calls": [_call_gist(call) for call in message.tool_calls],
+            "calls": [[call.name, call.parsed] for call in message.tool_calls],
             "results": [_parse_output(result.output) for result in message.tool_results],
         }
         for message in messages
     ]
     return [gist for gist in gists if gist["text"] or gist["refusal"] or gist["calls"] or gist["results"]]
-
-
-def _call_gist(call: ToolCall) -> list[Any]:
-    return [call.name, call.parsed]
 
 
 def _parse_output(output: Any) -> Any:
@@ -403,13 +399,11 @@ def _ngrams(text: str) -> Mapping[str, float]:
     return Counter(padded[start : start + NGRAM_LENGTH] for start in range(max(0, len(padded) - NGRAM_LENGTH + 1)))
 
 
-def _cosine(a: Mapping[str, float] | Mapping[int, float], b: Mapping[str, float] | Mapping[int, float]) -> float:
-    a_weights: Mapping[object, float] = dict(a.items())
-    b_weights: Mapping[object, float] = dict(b.items())
-    lengths = _vector_length(list(a_weights.values())) * _vector_length(list(b_weights.values()))
-    product = sum(weight * b_weights.get(key, 0.0) for key, weight in a_weights.items())
+def _cosine(a: Mapping[Any, float], b: Mapping[Any, float]) -> float:
+    lengths = _vector_length(a.values()) * _vector_length(b.values())
+    product = sum(weight * b.get(key, 0.0) for key, weight in a.items())
     return min(1.0, product / lengths) if lengths else 0.0
 
 
-def _vector_length(weights: Sequence[float]) -> float:
+def _vector_length(weights: Iterable[float]) -> float:
     return math.sqrt(sum(weight * weight for weight in weights))

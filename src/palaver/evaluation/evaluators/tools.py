@@ -29,6 +29,7 @@ from palaver.evaluation.evaluators.expected_tool_calls import (
 )
 from palaver.evaluation.json_schema import Schema, check_schema, schema_errors
 from palaver.evaluation.judge_prompt import PromptMarks
+from palaver.evaluation.judge_verdict import check_optional_judge
 from palaver.evaluation.score import Score, Skip
 from palaver.evaluation.target import Target
 
@@ -282,12 +283,7 @@ class _AssistantText(msgspec.Struct, frozen=True):
     """The last offset of each number."""
 
 
-def _check_tool_results_used(parameters: Any, context: EvaluatorContext) -> None:
-    if parameters.judge is not None:
-        context.check_judge(parameters.judge, "/parameters/judge")
-
-
-@evaluator(needs={"tools"}, check=_check_tool_results_used)
+@evaluator(needs={"tools"}, check=check_optional_judge)
 async def tool_results_used(
     case: Case,
     context: EvaluatorContext,
