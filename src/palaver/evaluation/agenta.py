@@ -16,6 +16,7 @@ from palaver.evaluation.plan.request import WantedEvaluator
 _PASS_MODES = {"all": "all", "any": "any", "threshold": "weighted"}
 _SIMILARITY_EVALUATORS = {"jaccard": "similarity", "levenshtein": "levenshtein", "cosine": "semantic_similarity"}
 _AFFIX_PARAMETERS = {"starts_with": "prefix", "ends_with": "suffix"}
+_DIFF_PARAMETERS = {"schema": {"compare": "types"}, "strict": {"extra": "count"}}
 
 
 def combine_parameters(node: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -27,7 +28,12 @@ def combine_parameters(node: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
         if not isinstance(matcher, dict):
             continue
         child = cast("dict[str, Any]", matcher)
-        part = _nested_combine(child, notes) if child.get("matchers") else _leaf_evaluator(child, notes)
+        if child.get("matchers"):
+            child_parameters, child_notes = combine_parameters(child)
+            notes += child_notes
+            part = {"key": "combine", "parameters": child_parameters}
+        else:
+            part = _leaf_evaluator(child, notes)
         if part is not None:
             weight = child.get("weight", 1)
             if isinstance(weight, int | float) and weight > 0:
@@ -41,12 +47,6 @@ def combine_parameters(node: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
     if mode == "weighted":
         parameters["threshold"] = node.get("threshold", 1.0)
     return parameters, notes
-
-
-def _nested_combine(node: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
-    parameters, nested_notes = combine_parameters(node)
-    notes += nested_notes
-    return {"key": "combine", "parameters": parameters}
 
 
 def _leaf_evaluator(node: Mapping[str, Any], notes: list[str]) -> dict[str, Any] | None:
@@ -94,9 +94,15 @@ def _matcher_evaluator(kind: str, node: Mapping[str, Any], literal: Any, paramet
         case "regex" if isinstance(literal, str):
             return _regex_matcher(literal, {}, parameters)
         case "similarity" if literal is None:
-            return _similarity_matcher(str(node.get("similarity", "jaccard")), parameters)
+            method = str(node.get("similarity", "jaccard"))
+            if method == "cosine":
+                parameters["model"] = "text-embedding-3-small"
+            return _SIMILARITY_EVALUATORS.get(method)
         case "diff" if literal is None:
-            _diff_matcher(str(node.get("diff", "full")), parameters)
+            mode = str(node.get("diff", "full"))
+            parameters |= _DIFF_PARAMETERS.get(mode, {"extra": "ignore"})
+            if parameters.pop("case_sensitive", True) is False:
+                parameters["ignore_key_case"] = True
             return "json_diff"
         case _:
             return None
@@ -109,12 +115,6 @@ def _regex_matcher(pattern: str, options: Mapping[str, Any], parameters: dict[st
     return "regex"
 
 
-def _similarity_matcher(method: str, parameters: dict[str, Any]) -> str | None:
-    if method == "cosine":
-        parameters["model"] = "text-embedding-3-small"
-    return _SIMILARITY_EVALUATORS.get(method)
-
-
 def _contains_matcher(node: Mapping[str, Any], literal: Any, parameters: dict[str, Any]) -> str:
     references = node.get("references")
     if isinstance(references, list):
@@ -123,17 +123,6 @@ def _contains_matcher(node: Mapping[str, Any], literal: Any, parameters: dict[st
     if literal is not None:
         parameters["substring"] = literal
     return "contains"
-
-
-def _diff_matcher(mode: str, parameters: dict[str, Any]) -> None:
-    if mode == "schema":
-        parameters["compare"] = "types"
-    elif mode == "strict":
-        parameters["extra"] = "count"
-    else:
-        parameters["extra"] = "ignore"
-    if parameters.pop("case_sensitive", True) is False:
-        parameters["ignore_key_case"] = True
 
 
 def _target_path(path: str) -> str | None:
@@ -342,9 +331,7 @@ def _human_parameters(settings: AgentaSettings) -> MappedParameters:
     required = schema.get("required")
     required_keys = cast("list[Any]", required) if isinstance(required, list) else []
     for key, value in _as_object(schema.get("properties")).items():
-        answer_schema = _as_object(value)
-        question: dict[str, Any] = {"key": key, **_make_question(answer_schema), "required": key in required_keys}
-        questions.append(question)
+        questions.append({"key": key, **_make_question(_as_object(value)), "required": key in required_keys})
     return ({"questions": questions}, []) if questions else ({}, ["It says nothing of what people are asked."])
 
 
@@ -352,10 +339,8 @@ def _make_question(answer_schema: AgentaSettings) -> dict[str, Any]:
     items = _as_object(answer_schema.get("items"))
     choices = answer_schema.get("enum") or items.get("enum")
     if isinstance(choices, list):
-        return {
-            "type": "choice",
-            "choices": [str(choice) for choice in cast("list[Any]", choices) if choice is not None],
-        }
+        texts = [str(choice) for choice in cast("list[Any]", choices) if choice is not None]
+        return {"type": "choice", "choices": texts}
     match answer_schema.get("type"):
         case "number" | "integer":
             bounds = (answer_schema.get("minimum"), answer_schema.get("maximum"))

@@ -7,7 +7,6 @@ provider with a model of that name. No URL is derived from a name, and a key is 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -227,8 +226,10 @@ class NetworkContext(OfflineContext):
 
     async def embed(self, texts: Sequence[str], *, model: str) -> Sequence[Sequence[float]]:
         if model.startswith(LOCAL_PREFIX):
-            embed_locally = partial(offload, self, embeddings.embed_locally, model, self._network.models_dir)
-            return await self._embeddings.get_or_embed(texts, model, embed_locally)
+            models_dir = self._network.models_dir
+            return await self._embeddings.get_or_embed(
+                texts, model, lambda missing: offload(self, embeddings.embed_locally, model, models_dir, missing)
+            )
         try:
             self.check_model(model, "")
             provider_model = self._find_provider(model)

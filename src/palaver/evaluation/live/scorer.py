@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -71,5 +72,5 @@ class LiveScorer:
 
 
 def _new_score(index: int, record: ScoreRecord) -> NewLiveScore:
-    fields = msgspec.structs.asdict(record) | {"details": record.details or None}
+    fields: dict[str, Any] = msgspec.structs.asdict(record) | {"details": record.details or None}
     return NewLiveScore(name=fields.pop("evaluator"), evaluator=index, **fields)

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,6 @@ from palaver.storage.evaluations.live_evaluators import (
     LiveEvaluator,
 )
 from palaver.storage.spans import queries as span_queries
-from palaver.storage.spans.queries import SpanArrival
 
 if TYPE_CHECKING:
     from palaver.evaluation.live.scorer import LiveScorer
@@ -132,7 +132,7 @@ class LiveEvaluationWorker:
                 rule.id,
                 trace_query(rule),
                 self._now(),
-                is_selected=_selector(rule),
+                is_selected=partial(is_selected, rule),
                 settled=settled,
                 quiet=self._quiet_time,
                 idle=self._idle_time,
@@ -209,7 +209,3 @@ class LiveEvaluationWorker:
         )
         if orphans:
             await self._database.write(live_evaluators.delete_cases, orphans)
-
-
-def _selector(rule: LiveEvaluator) -> Callable[[SpanArrival], bool]:
-    return lambda arrival: is_selected(rule, arrival)

@@ -104,12 +104,11 @@ def map_answer_columns(wanted: WantedMap, kinds: ColumnKinds, column: str) -> Co
     script = _checked_column(wanted.script, kinds, "/map/script") or None
     expected = _expected_column(wanted.expected, kinds)
     if messages is UNSET:
-        chats = [name for name, kind in kinds.items() if kind == "chat" and name != column]
-        messages = next(iter(_single(chats)), None)
+        messages = _only_column_of_kind("chat", kinds, other_than=column)
     reserved = {messages, history, script, expected, column}
     requested = wanted.inputs or {}
     for name, from_column in requested.items():
-        _check_column(from_column, kinds, f"/map/inputs/{json.escape_pointer(name)}")
+        check_column(from_column, kinds, f"/map/inputs/{json.escape_pointer(name)}")
     inputs = dict(requested) if wanted.inputs is not UNSET else {name: name for name in kinds if name not in reserved}
     return ColumnMap(messages=messages, history=history, script=script, expected=expected, inputs=inputs)
 
@@ -120,8 +119,9 @@ def map_answer_columns(wanted: WantedMap, kinds: ColumnKinds, column: str) -> Co
 def _script_column(requested: str | UnsetType | None, kinds: ColumnKinds, workflow: Description) -> str | None:
     column = _checked_column(requested, kinds, "/map/script")
     if column is UNSET:
-        scripts = [name for name, kind in kinds.items() if kind == "script"] if workflow.is_chat else []
-        return "script" if "script" in scripts else next(iter(_single(scripts)), None)
+        if not workflow.is_chat:
+            return None
+        return "script" if kinds.get("script") == "script" else _only_column_of_kind("script", kinds)
     if column is not None and not workflow.is_chat:
         raise InvalidValue(f"A script is played with a chat, and {workflow.name!r} is none.", pointer="/map/script")
     return column
@@ -139,19 +139,14 @@ def _messages_column(
     if column is UNSET:
         column = _find_messages_column(kinds, workflow)
         if column is None and script is None and workflow.is_chat:
-            column = _require_user_text_column(kinds, workflow, assigned)
+            column = find_user_text_column(kinds, reserved=assigned, answers=EXPECTED_NAMES)
+            if column is None:
+                raise MissingInput(
+                    f"The chat {workflow.name!r} wants messages, and no column is theirs: name one in map.messages.",
+                    pointer="/map/messages",
+                )
     if column is not None and kinds[column] not in _MESSAGE_KINDS:
         raise InvalidValue(f"The column {column!r} is {kinds[column]}, no conversation.", pointer="/map/messages")
-    return column
-
-
-def _require_user_text_column(kinds: ColumnKinds, workflow: Description, assigned: Collection[str | None]) -> str:
-    column = find_user_text_column(kinds, reserved=assigned, answers=EXPECTED_NAMES)
-    if column is None:
-        raise MissingInput(
-            f"The chat {workflow.name!r} wants messages, and no column is theirs: name one in map.messages.",
-            pointer="/map/messages",
-        )
     return column
 
 
@@ -163,7 +158,7 @@ def _find_messages_column(kinds: ColumnKinds, workflow: Description) -> str | No
     by_name = next((name for name in (*marked, _MESSAGES) if name in kinds), None)
     if by_name is None and kinds.get(_CONTENT) in _MESSAGE_KINDS and _CONTENT not in properties:
         return _CONTENT  # As in service payloads, whose only conversation column may be `history`.
-    return by_name or next(iter(_single([name for name, kind in kinds.items() if kind == "chat"])), None)
+    return by_name or _only_column_of_kind("chat", kinds)
 
 
 def _history_column(
@@ -193,7 +188,7 @@ def _input_columns(
         pointer = f"/map/inputs/{json.escape_pointer(name)}"
         if name not in properties and not allows_other_inputs:
             raise UnknownInput(f"{workflow.name!r} has no input {name!r}.", pointer=pointer)
-        _check_column(column, kinds, pointer)
+        check_column(column, kinds, pointer)
     return mapped
 
 
@@ -215,19 +210,20 @@ def _check_required(workflow: Description, inputs: Mapping[str, str]) -> None:
 
 def _checked_column(requested: str | UnsetType | None, kinds: ColumnKinds, pointer: str) -> str | UnsetType | None:
     if isinstance(requested, str):
-        _check_column(requested, kinds, pointer)
+        check_column(requested, kinds, pointer)
     return requested
 
 
-def _check_column(column: str, kinds: ColumnKinds, pointer: str) -> None:
+def check_column(column: str, kinds: ColumnKinds, pointer: str) -> None:
     if column not in kinds:
         names = ", ".join(list(kinds)[:20]) or "none"
         raise InvalidValue(f"The test set has no column {column[:80]!r}. It has: {names}.", pointer=pointer)
 
 
-def _single(names: list[str]) -> list[str]:
-    """The names if there is exactly one: several are ambiguous."""
-    return names if len(names) == 1 else []
+def _only_column_of_kind(kind: str, kinds: ColumnKinds, *, other_than: str | None = None) -> str | None:
+    """The column of this kind if there is exactly one: several are ambiguous."""
+    names = [name for name, column_kind in kinds.items() if column_kind == kind and name != other_than]
+    return names[0] if len(names) == 1 else None
 
 
 def _input_properties(workflow: Description) -> Mapping[str, Any]:

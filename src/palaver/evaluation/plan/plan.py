@@ -136,13 +136,12 @@ def make_slices(plan: Plan, row_count: int) -> list[NewSlice]:
 
 def slice_cells(plan: Plan, slice_: Slice) -> list[int]:
     variants = _variants_of_workflow(plan, slice_.workflow)
-    return [_cell_in_slice(plan, variants, index) for index in range(slice_.first, slice_.first + slice_.count)]
-
-
-def _cell_in_slice(plan: Plan, variants: Sequence[int], index: int) -> int:
-    row_and_variant, repeat = divmod(index, plan.repeats)
-    row, variant = divmod(row_and_variant, len(variants))
-    return cell_number(plan, CellPosition(row, variants[variant], repeat))
+    cells: list[int] = []
+    for index in range(slice_.first, slice_.first + slice_.count):
+        row_and_variant, repeat = divmod(index, plan.repeats)
+        row, variant = divmod(row_and_variant, len(variants))
+        cells.append(cell_number(plan, CellPosition(row, variants[variant], repeat)))
+    return cells
 
 
 def _slice_size(total: int, concurrency: int) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from palaver.errors import ConflictingFields, InvalidValue, RequestError, WorkflowNotFound
-from palaver.evaluation.plan.column_map import ColumnKinds, map_answer_columns, map_columns
+from palaver.evaluation.plan.column_map import ColumnKinds, check_column, map_answer_columns, map_columns
 from palaver.evaluation.plan.plan import (
     ROW_BYTES,
     Plan,
@@ -56,7 +56,7 @@ class EvaluationPlanner:
         _check_distinct([variant.name for variant in variants], "variants")
         rows = await self.testsets.rows(project, revision, request.testset.rows)
         plan = Plan(
-            name=request.name or _default_name(revision, variants),
+            name=request.name or f"{revision.name}: {', '.join(variant.name for variant in variants)}"[:200],
             testset=PlannedTestset(
                 id=revision.testset,
                 name=revision.name,
@@ -147,7 +147,7 @@ class EvaluationPlanner:
                 raise _set_pointer(error, f"{pointer}/variant") from None
             reference, parameters = resolved.reference, {**resolved.parameters, **parameters}
         if faults := find_parameter_faults(workflow, parameters):
-            raise _nest_error(pointer, faults[0])
+            raise _set_pointer(faults[0], f"{pointer}{faults[0].pointer or ''}")
         description = workflow.description
         return PlannedVariant(
             name=requested.name or reference or description.name,
@@ -172,9 +172,7 @@ def _plan_recorded_variant(
         raise ConflictingFields(
             "A variant calls a workflow, or has its answers in a column: not both.", pointer=pointer
         )
-    if column not in kinds:
-        names = ", ".join(list(kinds)[:20]) or "none"
-        raise InvalidValue(f"The test set has no column {column[:80]!r}. It has: {names}.", pointer=f"{pointer}/column")
+    check_column(column, kinds, f"{pointer}/column")
     kind = kinds[column]
     return PlannedVariant(
         name=requested.name or column or "column",
@@ -185,19 +183,11 @@ def _plan_recorded_variant(
     )
 
 
-def _default_name(revision: RevisionSummary, variants: Sequence[PlannedVariant]) -> str:
-    return f"{revision.name}: {', '.join(variant.name for variant in variants)}"[:200]
-
-
 def _check_distinct(names: Sequence[str], field: str) -> None:
     for index, name in enumerate(names):
         if name in names[:index]:
             pointer = f"/{field}/{index}/name"
             raise InvalidValue(f"Two {field} are called {name!r}: give one another name.", pointer=pointer)
-
-
-def _nest_error(pointer: str, error: RequestError) -> RequestError:
-    return _set_pointer(error, f"{pointer}{error.pointer or ''}")
 
 
 def _set_pointer(error: RequestError, pointer: str) -> RequestError:

@@ -6,7 +6,6 @@ from typing import Any, Final
 from palaver.core import json
 from palaver.core.messages import Message, Usage
 from palaver.evaluation.providers.client import (
-    ProviderAnswer,
     ProviderRequest,
     UnreadableAnswer,
     as_object,
@@ -43,7 +42,7 @@ def chat_request(
     return ProviderRequest(path, body | dict(options))
 
 
-def read_answer(answer: Any) -> ProviderAnswer:
+def read_answer(answer: Any) -> tuple[str, Usage | None]:
     """Return the input of the tool call, or the text if there is none. Raises UnreadableAnswer."""
     fields = as_object(answer)
     if fields.get("stop_reason") == "refusal":
@@ -53,9 +52,9 @@ def read_answer(answer: Any) -> ProviderAnswer:
     usage = _read_usage(fields.get("usage"))
     for block in as_objects(fields["content"]):
         if block.get("type") == "tool_use" and isinstance(block.get("input"), dict):
-            return ProviderAnswer(json.encode(block["input"]).decode(), usage)
+            return json.encode(block["input"]).decode(), usage
     texts = [block.get("text") for block in as_objects(fields["content"]) if block.get("type") == "text"]
-    return ProviderAnswer("".join(text for text in texts if isinstance(text, str)), usage)
+    return "".join(text for text in texts if isinstance(text, str)), usage
 
 
 def embedding_request(model: str, texts: Sequence[str]) -> ProviderRequest:
@@ -72,10 +71,8 @@ def _read_usage(value: Any) -> Usage | None:
     fields = as_object(value)
     if "input_tokens" not in fields:
         return None
-    cache_read, cache_created = (
-        token_count(fields.get("cache_read_input_tokens")),
-        token_count(fields.get("cache_creation_input_tokens")),
-    )
+    cache_read = token_count(fields.get("cache_read_input_tokens"))
+    cache_created = token_count(fields.get("cache_creation_input_tokens"))
     return Usage(
         input_tokens=token_count(fields["input_tokens"]) + cache_read + cache_created,  # Anthropic's exclude these.
         output_tokens=token_count(fields.get("output_tokens")),

@@ -6,13 +6,13 @@ message is not shown at all.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import msgspec
 
 from palaver.core import json, secret_mask
 from palaver.core.events import RunFailed
-from palaver.core.messages import Usage
 from palaver.errors import PalaverError
 from palaver.evaluation.providers.config import Provider
 from palaver.evaluation.runner.call import is_transient, retry_delay
@@ -28,40 +28,32 @@ _OVERLOADED_STATUS: Final = 529
 _KEY_REJECTED_STATUSES: Final = (401, 403)
 
 
+@dataclass(frozen=True, eq=False, repr=False)  # A repr would show the key.
 class ProviderClient:
-    def __init__(
-        self,
-        name: str,
-        provider: Provider,
-        headers: Mapping[str, str],
-        key: str | None,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._name = name
-        self._provider = provider
-        self._headers = headers
-        self._key = key
-        self._sleep = sleep
+    name: str
+    provider: Provider
+    headers: Mapping[str, str]
+    key: str | None
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the JSON answer. Raises ScoringError with a one-line message."""
         payload = json.encode(json.to_builtins(body))
-        for attempt in range(1, self._provider.retries + 2):
+        for attempt in range(1, self.provider.retries + 2):
             answer, failed = await self._try_post(path, payload)
             if failed is None:
                 return answer
             seconds = retry_delay(failed, attempt)
-            if attempt > self._provider.retries or not is_transient(failed) or seconds > MAX_RETRY_WAIT_S:
+            if attempt > self.provider.retries or not is_transient(failed) or seconds > MAX_RETRY_WAIT_S:
                 raise ScoringError(failed.code, failed.message)
-            await self._sleep(seconds)
+            await self.sleep(seconds)
         raise AssertionError
 
     async def _try_post(self, path: str, payload: bytes) -> tuple[Any, RunFailed | None]:
         import httpx
 
-        provider, name = self._provider, self._name
-        headers = {"content-type": "application/json", "accept": "application/json", **self._headers}
+        provider, name = self.provider, self.name
+        headers = {"content-type": "application/json", "accept": "application/json", **self.headers}
         try:
             async with (
                 asyncio.timeout(provider.timeout_seconds),
@@ -87,12 +79,12 @@ class ProviderClient:
 
     def _status_error(self, status: int, retry_after: str, body: bytes) -> RunFailed:
         if status in _KEY_REJECTED_STATUSES:
-            message = f"{self._name} answered {status}: it does not accept the key that it is asked with."
+            message = f"{self.name} answered {status}: it does not accept the key that it is asked with."
             return RunFailed(code="provider_failed", message=message, status=status)
         text = client_base.error_message(body)
         if text:
-            text = printable(secret_mask.mask_secrets(text, [self._key] if self._key else []))
-        message = f"{self._name} answered {status}{f': {text}' if text else '.'}"
+            text = printable(secret_mask.mask_secrets(text, [self.key] if self.key else []))
+        message = f"{self.name} answered {status}{f': {text}' if text else '.'}"
         details = (
             client_base.RETRYABLE if status == _OVERLOADED_STATUS else client_base.retry_details(status, retry_after)
         )
@@ -104,11 +96,6 @@ class ProviderRequest(msgspec.Struct, frozen=True):
 
     path: str
     body: Mapping[str, Any]
-
-
-class ProviderAnswer(msgspec.Struct, frozen=True):
-    text: str
-    usage: Usage | None = None
 
 
 class UnreadableAnswer(Exception):

@@ -7,7 +7,7 @@ from palaver.core.messages import Message, Usage
 from palaver.evaluation.context import record_spending
 from palaver.evaluation.judge_verdict import JudgeAnswer
 from palaver.evaluation.providers import anthropic, openai
-from palaver.evaluation.providers.client import ProviderAnswer, ProviderClient, ProviderRequest, UnreadableAnswer
+from palaver.evaluation.providers.client import ProviderClient, ProviderRequest, UnreadableAnswer
 from palaver.evaluation.providers.config import Provider, ProviderKind
 from palaver.evaluation.score import ScoringError
 from palaver.traces.prices import Price, token_cost
@@ -25,8 +25,8 @@ class ProviderProtocol(Protocol):
         base_url: str,
     ) -> ProviderRequest: ...
 
-    def read_answer(self, answer: Any) -> ProviderAnswer:
-        """Read the answer. Raises UnreadableAnswer."""
+    def read_answer(self, answer: Any) -> tuple[str, Usage | None]:
+        """Read the text and the usage. Raises UnreadableAnswer."""
         ...
 
     def embedding_request(self, model: str, texts: Sequence[str]) -> ProviderRequest: ...
@@ -53,10 +53,10 @@ class ProviderModel:
         request = self._protocol.chat_request(self._model, messages, schema, provider.options, provider.base_url)
         response = await self._client.post(request.path, request.body)
         try:
-            answer = self._protocol.read_answer(response)
+            text, usage = self._protocol.read_answer(response)
         except UnreadableAnswer as error:
             raise ScoringError("provider_failed", f"the answer of {self._name} cannot be used: {error}") from None
-        return JudgeAnswer(text=answer.text, usage=answer.usage, cost=self._cost(answer.usage))
+        return JudgeAnswer(text=text, usage=usage, cost=self._cost(usage))
 
     async def vectors(self, texts: Sequence[str]) -> list[list[float]]:
         try:

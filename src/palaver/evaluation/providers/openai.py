@@ -6,7 +6,6 @@ from typing import Any, cast
 
 from palaver.core.messages import Message, Usage
 from palaver.evaluation.providers.client import (
-    ProviderAnswer,
     ProviderRequest,
     UnreadableAnswer,
     as_object,
@@ -31,7 +30,7 @@ def chat_request(
     return ProviderRequest("/chat/completions", body | dict(options))
 
 
-def read_answer(answer: Any) -> ProviderAnswer:
+def read_answer(answer: Any) -> tuple[str, Usage | None]:
     choices = as_objects(as_object(answer).get("choices"))
     if not choices:
         raise UnreadableAnswer("it has no choices")
@@ -40,7 +39,7 @@ def read_answer(answer: Any) -> ProviderAnswer:
         raise UnreadableAnswer("the model refused to answer")
     content = message.get("content")
     text = "".join(str(part.get("text", "")) for part in as_objects(content)) if isinstance(content, list) else content
-    return ProviderAnswer(text if isinstance(text, str) else "", _read_usage(as_object(answer).get("usage")))
+    return text if isinstance(text, str) else "", _read_usage(as_object(answer).get("usage"))
 
 
 def embedding_request(model: str, texts: Sequence[str]) -> ProviderRequest:

@@ -4,7 +4,7 @@ Rows are paired by id if their content is equal. Pass rates without repeats use 
 and every interval, is a bootstrap over pairs. P-values are adjusted by Holm over all evaluators.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -184,44 +184,39 @@ def _pair_scores(
 def _compare_evaluator(
     sides: _PairedScores, means: FloatArray, score_means: FloatArray | None, margin: float, pairs: RowPairs, rows: bytes
 ) -> EvaluatorComparison:
-    count = len(sides.base)
-    test = "mcnemar-exact" if sides.is_binary and not sides.is_repeated else "paired-bootstrap"
-    if not count:
-        return EvaluatorComparison(
-            name=sides.name,
-            measure="pass_rate" if sides.is_binary else "mean",
-            paired=0,
-            unpaired=sides.unpaired,
-            base=None,
-            candidate=None,
-            difference=None,
-            ci=None,
-            test=test,
-            p=None,
-            p_adjusted=None,
-            verdict="unclear",
-            regressions=0,
-            fixes=0,
-            cases_needed=None,
-        )
+    empty = EvaluatorComparison(
+        name=sides.name,
+        measure="pass_rate" if sides.is_binary else "mean",
+        paired=0,
+        unpaired=sides.unpaired,
+        base=None,
+        candidate=None,
+        difference=None,
+        ci=None,
+        test="mcnemar-exact" if sides.is_binary and not sides.is_repeated else "paired-bootstrap",
+        p=None,
+        p_adjusted=None,
+        verdict="unclear",
+        regressions=0,
+        fixes=0,
+        cases_needed=None,
+    )
+    if not len(sides.base):
+        return empty
     differences = sides.differences
     difference, interval = float(differences.mean()), percentile_interval(means)
     regressed = has_majority(sides.base) & ~has_majority(sides.candidate)
     fixed = has_majority(sides.candidate) & ~has_majority(sides.base)
     regressions, fixes = (int(np.count_nonzero(mask)) if sides.is_binary else 0 for mask in (regressed, fixed))
     verdict = interval_verdict(interval, margin)
-    return EvaluatorComparison(
-        name=sides.name,
-        measure="pass_rate" if sides.is_binary else "mean",
-        paired=count,
-        unpaired=sides.unpaired,
+    return replace(
+        empty,
+        paired=len(sides.base),
         base=float(sides.base.mean()),
         candidate=float(sides.candidate.mean()),
         difference=difference,
         ci=interval,
-        test=test,
-        p=mcnemar_test(regressions, fixes) if test == "mcnemar-exact" else _bootstrap_p(means),
-        p_adjusted=None,
+        p=mcnemar_test(regressions, fixes) if empty.test == "mcnemar-exact" else _bootstrap_p(means),
         verdict=verdict,
         regressions=regressions,
         fixes=fixes,
@@ -280,17 +275,13 @@ RowMask = NDArray[np.bool_]
 
 def find_cells(results: ResultArrays, *, evaluator: str | None, flaky: bool, base: ComparedVariant | None) -> list[int]:
     """Return the cells of rows that are flaky (if `flaky`) and that regressed from `base` (if given)."""
-    scores = _scores_named(results.scores, evaluator)
+    scores = [scores for scores in results.scores if evaluator is None or scores.name == evaluator]
     selected = np.ones((results.shape.rows, results.shape.variants), np.bool_)
     if flaky:
         selected &= _any_of(results, [_flaky_rows(results, evaluator_scores) for evaluator_scores in scores])
     if base is not None:
         selected &= _any_of(results, [_regressed_rows(results, evaluator_scores, base) for evaluator_scores in scores])
     return np.flatnonzero(np.repeat(selected.reshape(-1), results.shape.repeats)).tolist()
-
-
-def _scores_named(scores: Iterable[ScoreArrays], evaluator: str | None) -> list[ScoreArrays]:
-    return [candidate for candidate in scores if evaluator is None or candidate.name == evaluator]
 
 
 def _any_of(results: ResultArrays, masks: list[RowMask]) -> RowMask:
@@ -307,10 +298,10 @@ def _flaky_rows(results: ResultArrays, scores: ScoreArrays) -> RowMask:
 
 def _regressed_rows(results: ResultArrays, scores: ScoreArrays, base: ComparedVariant) -> RowMask:
     mask = np.zeros((results.shape.rows, results.shape.variants), np.bool_)
-    base_scores = [base_score for base_score in base.results.scores if base_score.name == scores.name]
-    if not base_scores:
+    base_scores = next((candidate for candidate in base.results.scores if candidate.name == scores.name), None)
+    if base_scores is None:
         return mask
-    old = _row_passes(base.results, base_scores[0])[:, base.variant]
+    old = _row_passes(base.results, base_scores)[:, base.variant]
     pairs = pair_rows(base.results.rows, results.rows)
     new = _row_passes(results, scores)[pairs.candidate]
     passed_before, passes_now = has_majority(old[pairs.base])[:, np.newaxis], has_majority(new)

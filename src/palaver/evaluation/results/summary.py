@@ -175,24 +175,24 @@ class _RowsSummary:
         if rows is not None:
             passed, score, is_counted = passed[rows], score[rows], is_counted[rows]
         self._intervals = intervals
-        self._repeats = passed.shape[-1]
         self.n = int(np.count_nonzero(is_counted.any(axis=-1)))
         self._passes, self._scores = _drop_nan(row_means(passed)), _drop_nan(row_means(score))
-        self._pass_interval = intervals.add(self._passes) if self._repeats > 1 else None
+        self._pass_interval = intervals.add(self._passes) if passed.shape[-1] > 1 else None
         self._mean_interval = intervals.add(self._scores)
 
-    def figures(self) -> tuple[float | None, Interval | None, float | None, Interval | None]:
-        """Return the pass share, its interval, the mean score and its interval."""
+    def figures(self) -> dict[str, Any]:
+        """Return the figures that summaries of evaluators and of slices share."""
         if self._pass_interval is None:
             pass_ci = wilson_interval(int(self._passes.sum()), len(self._passes))
         else:
             pass_ci = self._intervals.interval(self._pass_interval)
-        return (
-            mean_or_none(self._passes),
-            pass_ci,
-            mean_or_none(self._scores),
-            self._intervals.interval(self._mean_interval),
-        )
+        return {
+            "n": self.n,
+            "pass_rate": mean_or_none(self._passes),
+            "pass_ci": pass_ci,
+            "mean": mean_or_none(self._scores),
+            "mean_ci": self._intervals.interval(self._mean_interval),
+        }
 
 
 class _EvaluatorOnVariant(msgspec.Struct, frozen=True):
@@ -205,27 +205,17 @@ class _EvaluatorOnVariant(msgspec.Struct, frozen=True):
     flaky: NDArray[np.bool_] | None
 
     def summarize(self) -> EvaluatorSummary:
-        pass_rate, pass_ci, mean, mean_ci = self.all_rows.figures()
         return EvaluatorSummary(
             name=self.name,
-            n=self.all_rows.n,
             errors=int(np.count_nonzero(self.status == ERROR)),
             skipped=int(np.count_nonzero(self.status == SKIPPED)),
-            pass_rate=pass_rate,
-            pass_ci=pass_ci,
             ci="wilson" if self.status.shape[-1] == 1 else "bootstrap",
-            mean=mean,
-            mean_ci=mean_ci,
             flaky=None if self.flaky is None else int(np.count_nonzero(self.flaky)),
             slices=None
             if self.slices is None
-            else [_summarize_slice(value, part) for value, part in self.slices if part.n],
+            else [SliceSummary(value=value, **part.figures()) for value, part in self.slices if part.n],
+            **self.all_rows.figures(),
         )
-
-
-def _summarize_slice(value: Any, part: _RowsSummary) -> SliceSummary:
-    pass_rate, pass_ci, mean, mean_ci = part.figures()
-    return SliceSummary(value=value, n=part.n, pass_rate=pass_rate, pass_ci=pass_ci, mean=mean, mean_ci=mean_ci)
 
 
 def _summarize_variant(

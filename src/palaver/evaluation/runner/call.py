@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import msgspec
@@ -98,29 +99,22 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 1
 
 
+@dataclass(frozen=True, eq=False)
 class WorkflowCaller:
-    def __init__(
-        self,
-        engine: Engine,
-        *,
-        timeout: float,
-        retries: int,
-        throttle: Callable[[], Awaitable[None]] | None = None,
-        prices: Prices | None = None,
-        sleep: Sleep = asyncio.sleep,
-    ) -> None:
-        self._engine = engine
-        self._timeout = timeout
-        self._retries = retries
-        self._throttle = throttle
-        self._prices = prices or {}
-        self._sleep = sleep
+    engine: Engine
+    _: KW_ONLY
+    timeout: float
+    """Seconds of one call."""
+    retries: int
+    throttle: Callable[[], Awaitable[None]] | None = None
+    prices: Prices | None = None
+    sleep: Sleep = asyncio.sleep
 
     async def call(self, workflow: Workflow, call: Call, origin: Origin) -> CallResult:
         """Call the workflow; retry transient failures after a delay."""
-        for attempt in range(1, self._retries + 2):
-            if self._throttle is not None:
-                await self._throttle()
+        for attempt in range(1, self.retries + 2):
+            if self.throttle is not None:
+                await self.throttle()
             observed_steps: list[steps.Step] = []
             try:
                 run = self._start(workflow, call, origin, observed_steps)
@@ -136,33 +130,33 @@ class WorkflowCaller:
                 if not isinstance(last, RunFailed):
                     return result
                 failure = last
-            if attempt > self._retries or not is_transient(failure):
+            if attempt > self.retries or not is_transient(failure):
                 return result
-            await self._sleep(retry_delay(failure, attempt))
+            await self.sleep(retry_delay(failure, attempt))
         raise AssertionError
 
     def _start(self, workflow: Workflow, call: Call, origin: Origin, observed_steps: list[steps.Step]) -> Run:
-        if not self._prices:
-            return self._engine.start(workflow, call, origin=origin)
+        if not self.prices:
+            return self.engine.start(workflow, call, origin=origin)
         with steps.observe_steps(observed_steps.append):
-            return self._engine.start(workflow, call, origin=origin)
+            return self.engine.start(workflow, call, origin=origin)
 
     async def _add_cost(self, result: CallResult, observed_steps: list[steps.Step]) -> CallResult:
         usage = result.answer.usage
         if not observed_steps or usage is None or usage.cost is not None:
             return result
         # In a thread, because the details of steps are computed only when they are read.
-        priced = await asyncio.to_thread(add_cost, usage, list(observed_steps), self._prices)
+        priced = await asyncio.to_thread(add_cost, usage, list(observed_steps), self.prices or {})
         answer = msgspec.structs.replace(result.answer, usage=priced)
         return msgspec.structs.replace(result, answer=answer)
 
     async def _wait_ended(self, run: Run) -> Event:
         """Wait for the run to end. Cancel it on timeout or when the caller is cancelled."""
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self.timeout):
                 await run.wait_ended()
         except TimeoutError:
-            message = f"The call took longer than {self._timeout:g} seconds."
+            message = f"The call took longer than {self.timeout:g} seconds."
             run.cancel(RunFailed(code=RunTimeout.code, message=message))
             await run.wait_ended()
         except asyncio.CancelledError:
@@ -171,7 +165,7 @@ class WorkflowCaller:
             raise
         last = run.log[-1] if run.log else RunCancelled()
         if isinstance(last, RunCancelled) or (isinstance(last, RunFinished) and last.finish == "interrupted"):
-            if self._engine.is_draining:
+            if self.engine.is_draining:
                 raise EvaluationAborted
             return RunFailed(code="cancelled", message="Somebody stopped the run.")
         if isinstance(last, RunFailed) and last.code == ShuttingDown.code:

@@ -32,11 +32,13 @@ class LocalRunner:
         """Run to the end, or until stopped; returns the evaluation."""
         if not self._pending:
             return self._evaluation
+        keys = {(self._project, self._evaluation.id)}
         try:
             while self._tasks or (self._pending and not self._is_stopped):
                 self._start_slices()
                 await asyncio.wait(list(self._tasks), timeout=STOP_POLL_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
-                await self._check_stopped()
+                if not self._is_stopped and await self._runner.database.read(evaluation_slices.find_stopped, keys):
+                    self._stop()
         finally:
             await self._finish()
         return await self._runner.database.read(evaluations.get_evaluation, self._project, self._evaluation.id)
@@ -64,11 +66,6 @@ class LocalRunner:
         del self._tasks[task]
         if not task.cancelled():
             task.exception()  # The error was logged; the cells have no result.
-
-    async def _check_stopped(self) -> None:
-        evaluation_keys = {(self._project, self._evaluation.id)}
-        if not self._is_stopped and await self._runner.database.read(evaluation_slices.find_stopped, evaluation_keys):
-            self._stop()
 
     def _stop(self) -> None:
         self._is_stopped = True

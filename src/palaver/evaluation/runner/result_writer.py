@@ -109,28 +109,6 @@ class CaseRedactor(Protocol):
     def redact_value(self, value: Any, field: str = "inputs") -> Any: ...
 
 
-class ResultBody(msgspec.Struct, frozen=True, kw_only=True):
-    preview_in: Any
-    preview_out: Any
-    search_text: str
-    body: bytes
-
-
-def make_result_body(case: Case) -> ResultBody:
-    preview_in = preview_messages(case.history, "input") if case.history else preview(case.inputs, "input")
-    value = None if case.value is UNSET else case.value
-    preview_out = preview_messages(case.messages, "output") if case.messages else preview(value, "output")
-    user = last_user_message(case.history)
-    text = case.text or ("" if value is None else _encode_text(value))
-    search_text = "\n".join([_truncate(user.text if user is not None else _encode_text(case.inputs)), _truncate(text)])
-    return ResultBody(
-        preview_in=preview_in,
-        preview_out=preview_out,
-        search_text=search_text,
-        body=compress_result(_encode_case(case)),
-    )
-
-
 def redact_case(case: Case, redactor: CaseRedactor) -> Case:
     """Redact a scored case. Inputs go first: values removed from them are also removed from the outputs."""
     return msgspec.structs.replace(
@@ -192,10 +170,6 @@ def _encode_text(value: Any) -> str:
     return json.encode(value).decode()
 
 
-def _truncate(text: str) -> str:
-    return text[:_MAX_SEARCH_LENGTH]
-
-
 class CellInfo(NamedTuple):
     cell: int
     position: CellPosition
@@ -235,7 +209,10 @@ def make_result(
     if redactor is not None:
         case = redact_case(case, redactor)
         scores = [_redact_score(score, redactor) for score in scores]
-    result_body = make_result_body(case)
+    value = None if case.value is UNSET else case.value
+    user = last_user_message(case.history)
+    question = user.text if user is not None else _encode_text(case.inputs)
+    answer = case.text or ("" if value is None else _encode_text(value))
     return NewResult(
         cell=info.cell,
         row=info.row,
@@ -253,10 +230,10 @@ def make_result(
         run=calls.run,
         started_at=info.started_at,
         ended_at=max(ended_at, info.started_at),
-        preview_in=result_body.preview_in,
-        preview_out=result_body.preview_out,
-        words=result_body.search_text,
-        body=result_body.body,
+        preview_in=preview_messages(case.history, "input") if case.history else preview(case.inputs, "input"),
+        preview_out=preview_messages(case.messages, "output") if case.messages else preview(value, "output"),
+        words=f"{question[:_MAX_SEARCH_LENGTH]}\n{answer[:_MAX_SEARCH_LENGTH]}",
+        body=compress_result(_encode_case(case)),
         scores=scores,
     )
 

@@ -5,6 +5,7 @@ results.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 from typing import Any, Final
@@ -81,7 +82,7 @@ async def play_script(
     is_chat: bool = True,
 ) -> PlayedScript:
     """Play the script until it ends or stops. Remaining turns have `reached=False`."""
-    player = _ScriptPlayer(script, answer, context, play_user, is_chat=is_chat)
+    player = _ScriptPlayer(script, answer, context, play_user, is_chat, messages=list(script.start))
     for index, turn in enumerate(script.turns):
         if player.is_over:
             player.skip(script.turns[index:])
@@ -112,25 +113,17 @@ def make_answered_turn(
     )
 
 
+@dataclass
 class _ScriptPlayer:
-    def __init__(
-        self,
-        script: Script,
-        answer: CallWorkflow,
-        context: EvaluatorContext,
-        play_user: CallSimulatedUser | None,
-        *,
-        is_chat: bool,
-    ) -> None:
-        self.script = script
-        self.answer = answer
-        self.context = context
-        self.play_user = play_user
-        self.is_chat = is_chat
-        self.messages = list(script.start)
-        self.turns: list[Turn] = []
-        self.error: CallError | None = None
-        self.is_over = False
+    script: Script
+    answer: CallWorkflow
+    context: EvaluatorContext
+    play_user: CallSimulatedUser | None
+    is_chat: bool
+    messages: list[Message]
+    turns: list[Turn] = field(default_factory=list[Turn])
+    error: CallError | None = None
+    is_over: bool = False
 
     async def play(self, turn: ScriptTurn) -> None:
         if turn.assistant is not None:

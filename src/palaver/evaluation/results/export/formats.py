@@ -35,36 +35,20 @@ from palaver.evaluation.results.figures import Comparison
 from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
 from palaver.testsets.files.csv_file import format_cell, quote_cell
 
-CSV_MEDIA_TYPE = "text/csv; charset=utf-8"
-CSV_COLUMNS = (
-    "row",
-    "variant",
-    "repeat",
-    "status",
-    "evaluator",
-    "score_status",
-    "passed",
-    "score",
-    "label",
-    "reason",
-    "error",
-    "latency_seconds",
-    "cost",
-    "input_tokens",
-    "output_tokens",
-    "trace_id",
-    "input",
-    "output",
+_CSV_HEADER = (
+    b"row,variant,repeat,status,evaluator,score_status,passed,score,label,reason,error,latency_seconds,cost,"
+    b"input_tokens,output_tokens,trace_id,input,output\r\n"
 )
 
 
 def write_csv(report: Report) -> Iterator[bytes]:
     """Yield one line per score; a cell without scores has one line as well."""
-    yield _format_csv_line(CSV_COLUMNS)
+    yield _CSV_HEADER
     for detail in report.cells():
         result = detail.result
         for score in result.scores or (None,):
-            yield _format_csv_line([_format_csv_value(value) for value in _score_values(report, result, score)])
+            line = ",".join(_format_csv_value(value) for value in _score_values(report, result, score))
+            yield f"{line}\r\n".encode("utf-8", "replace")
 
 
 def _score_values(report: Report, result: StoredResult, score: StoredScore | None) -> Sequence[Any]:
@@ -91,13 +75,6 @@ def _score_values(report: Report, result: StoredResult, score: StoredScore | Non
 
 def _format_csv_value(value: Any) -> str:
     return "" if value is None or value == "" else quote_cell(format_cell(value))
-
-
-def _format_csv_line(cells: Sequence[str]) -> bytes:
-    return (",".join(cells) + "\r\n").encode("utf-8", "replace")
-
-
-JSONL_MEDIA_TYPE = "application/x-ndjson"
 
 
 def write_jsonl(report: Report) -> Iterator[bytes]:
@@ -129,7 +106,6 @@ def _encode_score(score: StoredScore) -> dict[str, Any]:
     return {"evaluator": score.name, **fields, "details": score.details or {}}
 
 
-JUNIT_MEDIA_TYPE = "application/xml"
 _MAX_MEMORY_BYTES = 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 _INVALID_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -188,10 +164,11 @@ def _fill_suites(suites: Sequence[Sequence[_TestSuite]], report: Report) -> None
     for row in iterate_rows(report):
         for variant, cells in groupby(row, key=lambda cell: cell.variant):
             repeats = list(cells)
+            seconds = sum(cell.latency or 0.0 for cell in repeats)
             for suite in suites[variant]:
                 has_passes = suite.evaluator in with_passes
                 outcome = row_outcome(repeats, suite.evaluator, has_passes=has_passes, failed_as=report.failed_as)
-                suite.add(repeats[0].row, outcome, _total_latency(repeats))
+                suite.add(repeats[0].row, outcome, seconds)
 
 
 def _test_case(class_name: str, row: str, outcome: RowOutcome, seconds: float) -> str:
@@ -222,16 +199,11 @@ def _properties(outcome: RowOutcome) -> Iterator[str]:
         yield f"<properties>{properties}</properties>"
 
 
-def _total_latency(cells: Sequence[StoredResult]) -> float:
-    return sum(cell.latency or 0.0 for cell in cells)
-
-
 def _escape_xml(text: str) -> str:
     """Escape an attribute, without characters that XML forbids."""
     return _INVALID_XML.sub("", text).translate(_XML_ESCAPES)
 
 
-MARKDOWN_MEDIA_TYPE = "text/markdown; charset=utf-8"
 MAX_REGRESSIONS = 10
 """Maximum number of regressions listed."""
 _VERDICT_LABELS = {"worse": "❌ worse", "better": "✅ better", "same": "✅ same", "unclear": "❔ unclear"}
@@ -348,9 +320,9 @@ class ExportFormat(NamedTuple):
 
 
 EXPORT_FORMATS: Mapping[ExportName, ExportFormat] = {
-    "junit": ExportFormat("xml", JUNIT_MEDIA_TYPE, write_junit),
-    "markdown": ExportFormat("md", MARKDOWN_MEDIA_TYPE, write_markdown),
-    "csv": ExportFormat("csv", CSV_MEDIA_TYPE, write_csv),
-    "jsonl": ExportFormat("jsonl", JSONL_MEDIA_TYPE, write_jsonl),
-    "html": ExportFormat("html", html.HTML_MEDIA_TYPE, html.write_html),
+    "junit": ExportFormat("xml", "application/xml", write_junit),
+    "markdown": ExportFormat("md", "text/markdown; charset=utf-8", write_markdown),
+    "csv": ExportFormat("csv", "text/csv; charset=utf-8", write_csv),
+    "jsonl": ExportFormat("jsonl", "application/x-ndjson", write_jsonl),
+    "html": ExportFormat("html", "text/html; charset=utf-8", html.write_html),
 }

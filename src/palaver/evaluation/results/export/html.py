@@ -153,7 +153,6 @@ pre { margin: .25rem 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13
 a { color: inherit; }
 """
 
-HTML_MEDIA_TYPE = "text/html; charset=utf-8"
 MAX_ROWS = 5_000
 """Further rows are omitted, with a note; other formats have them."""
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
