@@ -7,22 +7,23 @@ from palaver.cli.security_probe.attack import (
     CALL_PATH,
     INVALID_HOST,
     JSON_HEADER,
+    MISSING_REQUIREMENT,
     Attack,
     AttackOutcome,
     Attempt,
     ProbedServer,
-    RawReply,
+    is_refused,
     not_applicable,
     run_attempts,
     send_raw,
-    send_request,
     status_in,
 )
 from palaver.core import json
 
 _FOREIGN_ORIGIN = f"https://{INVALID_HOST}"
 _FOREIGN_HEADERS = [("Origin", _FOREIGN_ORIGIN), ("Origin", "null"), ("Sec-Fetch-Site", "cross-site")]
-_FORM_TYPES = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""]
+_FORM_TYPES = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+_FORM_HEADERS = {**{name: [("Content-Type", name)] for name in _FORM_TYPES}, "no type at all": []}
 _FORWARDED_HEADERS = [
     ("X-Forwarded-Host", INVALID_HOST),
     ("X-Forwarded-For", "203.0.113.9"),
@@ -43,31 +44,22 @@ async def _foreign_host(server: ProbedServer) -> AttackOutcome:
     requests = [(path, INVALID_HOST) for path in paths]
     requests += [("/health", f"localhost.{INVALID_HOST}"), ("/health", "127.0.0.1:1")]
     attempts = [
-        Attempt(f"GET {path} with Host: {host}", partial(server.send_without_key, "GET", path, host=host))
-        for path, host in requests
+        server.without_key.attempt("GET", path, host=host, note=f"with Host: {host}") for path, host in requests
     ]
     return await run_attempts(attempts, status_in(400, 403, 421))
 
 
 async def _one_host(server: ProbedServer) -> AttackOutcome:
-    authority = server.target.authority
-    send_two = partial(server.send_without_key, "GET", "/health", ("Host", authority))
-    send_none = partial(server.send_without_key, "GET", "/health", host="")
-    return await run_attempts(
-        [Attempt("GET /health without Host", send_none), Attempt("GET /health with two Hosts", send_two)], _is_refused
-    )
-
-
-def _is_refused(reply: RawReply) -> bool:
-    return reply.is_refused
+    attempts = [
+        server.without_key.attempt("GET", "/health", host="", note="without Host"),
+        server.without_key.attempt("GET", "/health", ("Host", server.target.authority), note="with two Hosts"),
+    ]
+    return await run_attempts(attempts, is_refused)
 
 
 async def _foreign_page(server: ProbedServer) -> AttackOutcome:
     attempts = [
-        Attempt(
-            f"{method} {path} with {name}: {value}",
-            partial(server.send, method, path, JSON_HEADER, (name, value), body=body),
-        )
+        server.attempt(method, path, JSON_HEADER, (name, value), body=body, note=f"with {name}: {value}")
         for method, path, body in (
             ("POST", CALL_PATH, CALL_BODY),
             ("POST", "/api/extract", b"{}"),
@@ -94,17 +86,14 @@ async def _foreign_socket(server: ProbedServer) -> AttackOutcome:
         for path in ("/api/socket", "/services/none")
         for name, value in _FOREIGN_HEADERS
     ]
-    return await run_attempts(attempts, lambda reply: reply.status != 101 and reply.is_refused)
+    return await run_attempts(attempts, lambda reply: reply.status != 101 and is_refused(reply))
 
 
 async def _forms(server: ProbedServer) -> AttackOutcome:
     attempts = [
-        Attempt(
-            f"POST {path} as {type_ or 'no type at all'}",
-            partial(server.send, "POST", path, *([("Content-Type", type_)] if type_ else []), body=CALL_BODY),
-        )
+        server.attempt("POST", path, *headers, body=CALL_BODY, note=f"as {name}")
         for path in (CALL_PATH, "/v1/responses", "/api/extract")
-        for type_ in _FORM_TYPES
+        for name, headers in _FORM_HEADERS.items()
     ]
     return await run_attempts(attempts, status_in(415))
 
@@ -113,7 +102,7 @@ async def _cors(server: ProbedServer) -> AttackOutcome:
     preflight = [("Origin", _FOREIGN_ORIGIN), ("Access-Control-Request-Method", "POST")]
     preflight.append(("Access-Control-Request-Headers", "content-type,authorization"))
     attempts = [
-        Attempt(f"{method} {path} with Origin: {_FOREIGN_ORIGIN}", partial(server.send, method, path, *headers))
+        server.attempt(method, path, *headers, note=f"with Origin: {_FOREIGN_ORIGIN}")
         for method, path, headers in (
             ("OPTIONS", CALL_PATH, preflight),
             ("OPTIONS", "/api/workflows", preflight),
@@ -128,28 +117,22 @@ async def _cors(server: ProbedServer) -> AttackOutcome:
 
 async def _forwarded(server: ProbedServer) -> AttackOutcome:
     attempts = [
-        Attempt(
-            f"GET {path} with X-Forwarded-Host: {INVALID_HOST}", partial(server.send, "GET", path, *_FORWARDED_HEADERS)
-        )
+        server.attempt("GET", path, *_FORWARDED_HEADERS, note=f"with X-Forwarded-Host: {INVALID_HOST}")
         for path in ("/", "/openapi.json", "/api/bootstrap", "/services")
     ]
     outcome_direct = await run_attempts(attempts, lambda reply: bool(reply.status) and not reply.contains(INVALID_HOST))
     if outcome_direct.verdict == "broken" or not server.target.is_loopback:
         return outcome_direct
     headers = [("X-Forwarded-Host", "localhost"), ("Forwarded", "host=localhost")]
-    request = f"GET /health with Host: {INVALID_HOST} and X-Forwarded-Host: localhost"
-    send_hidden = partial(send_request, server.target, "GET", "/health", headers, host=INVALID_HOST)
-    outcome = await run_attempts([Attempt(request, send_hidden)], status_in(400, 403, 421))
+    note = f"with Host: {INVALID_HOST} and X-Forwarded-Host: localhost"
+    hidden = server.without_key.attempt("GET", "/health", *headers, host=INVALID_HOST, note=note)
+    outcome = await run_attempts([hidden], status_in(400, 403, 421))
     return outcome if outcome.verdict == "broken" else outcome_direct
 
 
 async def _paths(server: ProbedServer) -> AttackOutcome:
-    attempts = [
-        Attempt(f"GET {path}", partial(server.send, "GET", path))
-        for name in ("health", "livez", "v1/models")
-        for path in _spellings(name)
-    ]
-    return await run_attempts(attempts, _is_refused)
+    paths = [path for name in ("health", "livez", "v1/models") for path in _spellings(name)]
+    return await run_attempts([server.attempt("GET", path) for path in paths], is_refused)
 
 
 def _spellings(name: str) -> list[str]:
@@ -182,18 +165,10 @@ async def _no_key(server: ProbedServer) -> AttackOutcome:
             "broken", f"GET {_SESSION_PATH} without a key", "200: whoever can reach it may do everything"
         )
     if not server.wants_key:
-        return AttackOutcome(
-            "not applicable", "", "no key was ever given out there, and only this machine can reach it"
-        )
-    attempts = [
-        Attempt(f"GET {path} without a key", partial(server.send_without_key, "GET", path)) for path in _GET_PATHS
-    ]
-    attempts += [
-        Attempt(
-            f"POST {path} without a key", partial(server.send_without_key, "POST", path, JSON_HEADER, body=CALL_BODY)
-        )
-        for path in _POST_PATHS
-    ]
+        return not_applicable(MISSING_REQUIREMENT["a keyed server"])
+    attempt = partial(server.without_key.attempt, note="without a key")
+    attempts = [attempt("GET", path) for path in _GET_PATHS]
+    attempts += [attempt("POST", path, JSON_HEADER, body=CALL_BODY) for path in _POST_PATHS]
     return await run_attempts(attempts, status_in(401))
 
 
@@ -211,7 +186,7 @@ async def _wrong_key(server: ProbedServer) -> AttackOutcome:
         ("Cookie", f"palaver={'x' * 43}; __Host-palaver={'x' * 43}"),
     ]
     attempts = [
-        Attempt(f"GET {path} with {name}: {value[:20]}…", partial(server.send_without_key, "GET", path, (name, value)))
+        server.without_key.attempt("GET", path, (name, value), note=f"with {name}: {value[:20]}…")
         for name, value in headers
         for path in ("/api/workflows", "/v1/models")
     ]
@@ -219,25 +194,22 @@ async def _wrong_key(server: ProbedServer) -> AttackOutcome:
 
 
 async def _two_keys(server: ProbedServer) -> AttackOutcome:
-    send_both = partial(server.send, "GET", "/api/workflows", ("x-api-key", WRONG_KEY))
-    return await run_attempts(
-        [Attempt("GET /api/workflows with a good key and a wrong one", send_both)], status_in(400, 401)
-    )
+    note = "with a good key and a wrong one"
+    attempt = server.attempt("GET", "/api/workflows", ("x-api-key", WRONG_KEY), note=note)
+    return await run_attempts([attempt], status_in(400, 401))
 
 
 async def _wrong_login(server: ProbedServer) -> AttackOutcome:
-    body = json.encode({"key": WRONG_KEY})
-    send = partial(server.send_without_key, "POST", _SESSION_PATH, JSON_HEADER, body=body)
-    request = f"POST {_SESSION_PATH} with a wrong key, once"
-    return await run_attempts(
-        [Attempt(request, send)], lambda reply: reply.status in (401, 429) and "set-cookie" not in reply.headers
-    )
+    body, note = json.encode({"key": WRONG_KEY}), "with a wrong key, once"
+    attempt = server.without_key.attempt("POST", _SESSION_PATH, JSON_HEADER, body=body, note=note)
+    return await run_attempts([attempt], lambda reply: reply.status in (401, 429) and "set-cookie" not in reply.headers)
 
 
 async def _cookie(server: ProbedServer) -> AttackOutcome:
     """Log in, check the cookie, and log out again."""
     request = f"POST {_SESSION_PATH} with the key, then DELETE {_SESSION_PATH}"
-    reply = await server.send_without_key("POST", _SESSION_PATH, JSON_HEADER, body=json.encode({"key": server.key}))
+    visitor = server.without_key
+    reply = await visitor.send("POST", _SESSION_PATH, JSON_HEADER, body=json.encode({"key": server.key}))
     cookie = reply.headers.get("set-cookie", "")
     pair, *attributes = (part.strip() for part in cookie.split(";"))
     if not cookie:
@@ -247,8 +219,8 @@ async def _cookie(server: ProbedServer) -> AttackOutcome:
     if not server.target.is_loopback:
         required.add("secure")
     missing = sorted(required - flags)
-    logout = await server.send_without_key("DELETE", _SESSION_PATH, ("Cookie", pair))
-    reply_after = await server.send_without_key("GET", _SESSION_PATH, ("Cookie", pair))
+    logout = await visitor.send("DELETE", _SESSION_PATH, ("Cookie", pair))
+    reply_after = await visitor.send("GET", _SESSION_PATH, ("Cookie", pair))
     if missing:
         return AttackOutcome("broken", request, f"a cookie without {', '.join(missing)}")
     if reply_after.status != 401:

@@ -4,8 +4,9 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from ipaddress import ip_address
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -55,9 +56,9 @@ class RawReply(NamedTuple):
         return self.fault or str(self.status)
 
     @property
-    def is_refused(self) -> bool:
-        """Whether the request was rejected, by a reply or by closing the connection."""
-        return self.fault == CONNECTION_CLOSED or 400 <= self.status < 500 or self.status == 501
+    def document(self) -> Any:
+        """The body as JSON, or as text if it is none."""
+        return json.parse_or_text(self.body.decode("utf-8", "replace"))
 
     def contains(self, text: str) -> bool:
         return text.encode() in self.body or any(text in f"{name}: {value}" for name, value in self.headers.items())
@@ -167,8 +168,20 @@ INVALID_HOST = "palaver-doctor.invalid"
 """A reserved name (RFC 2606)."""
 JSON_HEADER = ("Content-Type", "application/json")
 CALL_PATH = "/v1/chat/completions"
-CALL_BODY = json.encode({"model": INVALID_HOST, "messages": [{"role": "user", "content": "Hi"}]})
+
+
+def call_body(model: str) -> bytes:
+    return json.encode({"model": model, "messages": [{"role": "user", "content": "Hi"}]})
+
+
+CALL_BODY = call_body(INVALID_HOST)
 """A call to a workflow that does not exist."""
+
+
+class Attempt(NamedTuple):
+    request: str
+    """A short description of the request."""
+    send: Callable[[], Awaitable[RawReply]]
 
 
 class ProbedServer(NamedTuple):
@@ -189,13 +202,27 @@ class ProbedServer(NamedTuple):
     def credential(self) -> Headers:
         return [("Authorization", f"Bearer {self.key}")] if self.key is not None else []
 
-    async def send(self, method: str, path: str, *headers: tuple[str, str], body: bytes = b"") -> RawReply:
-        return await send_request(self.target, method, path, [*self.credential, *headers], body)
+    @property
+    def without_key(self) -> "ProbedServer":
+        return self._replace(key=None)
 
-    async def send_without_key(
+    async def send(
         self, method: str, path: str, *headers: tuple[str, str], body: bytes = b"", host: str | None = None
     ) -> RawReply:
-        return await send_request(self.target, method, path, headers, body, host=host)
+        return await send_request(self.target, method, path, [*self.credential, *headers], body, host=host)
+
+    def attempt(
+        self,
+        method: str,
+        path: str,
+        *headers: tuple[str, str],
+        note: str = "",
+        body: bytes = b"",
+        host: str | None = None,
+    ) -> Attempt:
+        """Prepare a request that is described by its method, its path and `note`."""
+        send = partial(self.send, method, path, *headers, body=body, host=host)
+        return Attempt(f"{method} {path} {note}".rstrip(), send)
 
 
 class AttackOutcome(NamedTuple):
@@ -225,12 +252,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
 
 
-class Attempt(NamedTuple):
-    request: str
-    """A short description of the request."""
-    send: Callable[[], Awaitable[RawReply]]
-
-
 async def run_attempts(attempts: Iterable[Attempt], is_good: Callable[[RawReply], bool]) -> AttackOutcome:
     """Send the attempts in order, up to the first whose reply is not good."""
     first, count, replies = "", 0, dict[str, None]()
@@ -252,11 +273,16 @@ def status_in(*allowed_statuses: int) -> Callable[[RawReply], bool]:
     return lambda reply: reply.status in allowed_statuses
 
 
+def is_refused(reply: RawReply) -> bool:
+    """Whether the request was rejected, by a reply or by closing the connection."""
+    return reply.fault == CONNECTION_CLOSED or 400 <= reply.status < 500 or reply.status == 501
+
+
 def not_applicable(reason: str) -> AttackOutcome:
     return AttackOutcome("not applicable", "", reason)
 
 
-_MISSING_REQUIREMENT: Mapping[Requirement, str] = {
+MISSING_REQUIREMENT: Mapping[Requirement, str] = {
     "nothing": "",
     "a caller": "it takes a key with invoke and read: give one by --key-file or PALAVER_KEY",
     "a keyed server": "no key was ever given out there, and only this machine can reach it",
@@ -278,14 +304,13 @@ async def run_attack(attack: Attack, server: ProbedServer) -> Finding:
         "a key": server.key is not None,
     }[attack.needs]
     missing_requirement = attack.needs if server.wants_key else "a keyed server"
-    outcome = await attack.run(server) if is_possible else not_applicable(_MISSING_REQUIREMENT[missing_requirement])
+    outcome = await attack.run(server) if is_possible else not_applicable(MISSING_REQUIREMENT[missing_requirement])
     return Finding(
         name=attack.name,
         statement=attack.section,
         says=attack.expectation,
         sent=printable(_mask_key(server.key, outcome.request), 160),
-        came=printable(
-            _mask_key(server.key, outcome.reply), 160
-        ),  # Masked before it is truncated, so that no part of a key is left.
+        # Masked before it is truncated, so that no part of a key is left.
+        came=printable(_mask_key(server.key, outcome.reply), 160),
         verdict=outcome.verdict,
     )

@@ -16,6 +16,8 @@ from palaver.cli.security_probe.attack import (
     Headers,
     ProbedServer,
     RawReply,
+    call_body,
+    is_refused,
     not_applicable,
     run_attempts,
     send_raw,
@@ -64,7 +66,7 @@ async def _assets(server: ProbedServer) -> AttackOutcome:
     names = sorted({match.decode() for match in _ASSET_PATH.findall(page.body)})[:3]
     if not names:
         return not_applicable("the page loads no files of its own")
-    attempts = [Attempt(f"GET /{name}", partial(server.send_without_key, "GET", f"/{name}")) for name in names]
+    attempts = [server.without_key.attempt("GET", f"/{name}") for name in names]
     return await run_attempts(
         attempts, lambda reply: reply.status == 200 and _has_header(reply, "x-content-type-options", "nosniff")
     )
@@ -73,13 +75,10 @@ async def _assets(server: ProbedServer) -> AttackOutcome:
 async def _errors(server: ProbedServer) -> AttackOutcome:
     attempts = [
         Attempt("GET of what is not there", partial(server.send, "GET", f"/{INVALID_HOST}/none")),
-        Attempt(f"PUT {CALL_PATH}", partial(server.send, "PUT", CALL_PATH, JSON_HEADER, body=CALL_BODY)),
-        Attempt(f"POST {CALL_PATH} of no JSON", partial(server.send, "POST", CALL_PATH, JSON_HEADER, body=b"{")),
-        Attempt(f"POST {CALL_PATH} of a list", partial(server.send, "POST", CALL_PATH, JSON_HEADER, body=b"[]")),
-        Attempt(
-            f"POST {CALL_PATH} of wrong types",
-            partial(server.send, "POST", CALL_PATH, JSON_HEADER, body=b'{"model": {}, "messages": 7}'),
-        ),
+        server.attempt("PUT", CALL_PATH, JSON_HEADER, body=CALL_BODY),
+        _call_attempt(server, b"{", "of no JSON"),
+        _call_attempt(server, b"[]", "of a list"),
+        _call_attempt(server, b'{"model": {}, "messages": 7}', "of wrong types"),
         Attempt("GET /api/runs with a cursor that is none", partial(server.send, "GET", "/api/runs?after=%27%3B--")),
         Attempt("GET /api/traces with a filter that is none", partial(server.send, "GET", "/api/traces?limit=-1")),
     ]
@@ -88,14 +87,16 @@ async def _errors(server: ProbedServer) -> AttackOutcome:
     )
 
 
+def _call_attempt(server: ProbedServer, body: bytes, note: str) -> Attempt:
+    return server.attempt("POST", CALL_PATH, JSON_HEADER, body=body, note=note)
+
+
 async def _echoed_key(server: ProbedServer) -> AttackOutcome:
     """Send a wrong key, which may safely end up in a log, and search the replies for it."""
     header, login = ("Authorization", f"Bearer {WRONG_KEY}"), json.encode({"key": WRONG_KEY})
+    attempt = partial(server.without_key.attempt, note="with a wrong key")
     attempts = [
-        Attempt(
-            f"{method} {path} with a wrong key",
-            partial(server.send_without_key, method, path, header, JSON_HEADER, body=body),
-        )
+        attempt(method, path, header, JSON_HEADER, body=body)
         for method, path, body in (
             ("GET", "/api/workflows", b""),
             ("GET", f"/{INVALID_HOST}", b""),
@@ -105,19 +106,12 @@ async def _echoed_key(server: ProbedServer) -> AttackOutcome:
             ("GET", "/openapi.json", b""),
         )
     ]
-    attempts.append(
-        Attempt(
-            "PUT /api/session with a wrong key",
-            partial(server.send_without_key, "PUT", "/api/session", JSON_HEADER, body=login),
-        )
-    )
+    attempts.append(attempt("PUT", "/api/session", JSON_HEADER, body=login))
     return await run_attempts(attempts, lambda reply: not reply.contains(WRONG_KEY))
 
 
 async def _still_healthy(server: ProbedServer) -> AttackOutcome:
-    return await run_attempts(
-        [Attempt("GET /health", partial(server.send_without_key, "GET", "/health"))], status_in(200)
-    )
+    return await run_attempts([server.without_key.attempt("GET", "/health")], status_in(200))
 
 
 DISCLOSURE_ATTACKS = (
@@ -134,31 +128,19 @@ _INJECTED_HEADER = "x-palaver-doctor"
 
 
 async def _code_names(server: ProbedServer) -> AttackOutcome:
-    attempts = [
-        Attempt(
-            f"POST {CALL_PATH} for model {name}",
-            partial(server.send, "POST", CALL_PATH, JSON_HEADER, body=_call_body(name)),
-        )
-        for name in _CODE_NAMES
-    ]
+    attempts = [_call_attempt(server, call_body(name), f"for model {name}") for name in _CODE_NAMES]
     attempts += [
-        Attempt(
-            f"POST /{name}/invoke", partial(server.send, "POST", f"/{name}/invoke", JSON_HEADER, body=b'{"inputs":{}}')
-        )
+        server.attempt("POST", f"/{name}/invoke", JSON_HEADER, body=b'{"inputs":{}}')
         for name in ("os:system", "builtins:eval", "__class__")
     ]
     return await run_attempts(attempts, status_in(400, 404, 422))
 
 
-def _call_body(model: str) -> bytes:
-    return json.encode({"model": model, "messages": [{"role": "user", "content": "Hi"}]})
-
-
 async def _file_paths(server: ProbedServer) -> AttackOutcome:
     names = [f"{parent * 8}etc/passwd" for parent in _PARENT_PATHS]
     names += ["/etc/passwd", "%2fetc%2fpasswd", "..%2f__init__.py", "index.html%00.js", "C:%5cWindows%5cwin.ini"]
-    attempts = [Attempt(f"GET /assets/{name}", partial(server.send, "GET", f"/assets/{name}")) for name in names]
-    outcome = await run_attempts(attempts, lambda reply: reply.is_refused and b"root:" not in reply.body)
+    attempts = [server.attempt("GET", f"/assets/{name}") for name in names]
+    outcome = await run_attempts(attempts, lambda reply: is_refused(reply) and b"root:" not in reply.body)
     if outcome.verdict == "broken":  # The content of such a file must not end up in a log.
         return outcome._replace(reply=f"{outcome.reply.partition(':')[0]}, with a body that is not shown")
     return outcome
@@ -172,7 +154,7 @@ async def _header_lines(server: ProbedServer) -> AttackOutcome:
         f"/health?a=%0d%0a{_INJECTED_HEADER}:%201",
         f"/%0d%0a{_INJECTED_HEADER}:%201",
     ]
-    attempts = [Attempt(f"GET {path}", partial(server.send, "GET", path)) for path in escaped_paths]
+    attempts = [server.attempt("GET", path) for path in escaped_paths]
     outcome = await run_attempts(attempts, lambda reply: bool(reply.summary) and _INJECTED_HEADER not in reply.headers)
     if outcome.verdict == "broken":
         return outcome
@@ -183,7 +165,7 @@ async def _header_lines(server: ProbedServer) -> AttackOutcome:
     requests["GET /health with a folded header"] = f"{head}x-doctor: a\r\n b\r\n\r\n"
     requests["GET /health with a space before the colon"] = f"{head}x-doctor : a\r\n\r\n"
     raw_attempts = [Attempt(name, partial(send_raw, target, text.encode("latin-1"))) for name, text in requests.items()]
-    return await run_attempts(raw_attempts, lambda reply: reply.is_refused)
+    return await run_attempts(raw_attempts, is_refused)
 
 
 INJECTION_ATTACKS = (
@@ -208,7 +190,7 @@ _ODD_BODIES = {
 
 async def _odd_json(server: ProbedServer) -> AttackOutcome:
     attempts = [
-        Attempt(f"POST {path} with {name}", partial(server.send, "POST", path, JSON_HEADER, body=body))
+        server.attempt("POST", path, JSON_HEADER, body=body, note=f"with {name}")
         for path in (CALL_PATH, "/api/extract")
         for name, body in _ODD_BODIES.items()
     ]
@@ -223,22 +205,16 @@ async def _two_lengths(server: ProbedServer) -> AttackOutcome:
         "a Transfer-Encoding nobody knows": [("Transfer-Encoding", "xchunked")],
     }
     attempts = [
-        Attempt(
-            f"POST {CALL_PATH} with {name}",
-            partial(server.send, "POST", CALL_PATH, JSON_HEADER, *headers, body=b"0\r\n\r\n"),
-        )
+        server.attempt("POST", CALL_PATH, JSON_HEADER, *headers, body=b"0\r\n\r\n", note=f"with {name}")
         for name, headers in headers_by_name.items()
     ]
-    return await run_attempts(attempts, lambda reply: reply.is_refused and reply.status not in (404, 405))
+    return await run_attempts(attempts, lambda reply: is_refused(reply) and reply.status not in (404, 405))
 
 
 async def _large_body(server: ProbedServer) -> AttackOutcome:
     """Announce a size without sending the body."""
     attempts = [
-        Attempt(
-            f"POST {path} that announces {size:,} bytes",
-            partial(server.send, "POST", path, JSON_HEADER, ("Content-Length", str(size))),
-        )
+        server.attempt("POST", path, JSON_HEADER, ("Content-Length", str(size)), note=f"that announces {size:,} bytes")
         for path in (CALL_PATH, "/api/extract")
         for size in (10**12, 10**18)
     ]
@@ -249,22 +225,20 @@ async def _large_head(server: ProbedServer) -> AttackOutcome:
     many_headers = [(f"x-{number}", "1") for number in range(200)]
     attempts = [
         Attempt("GET /health?aaa… of 32 KiB", partial(server.send, "GET", f"/health?{'a' * 32 * _KIB}")),
-        Attempt(
-            "GET /health with a header of 64 KiB", partial(server.send, "GET", "/health", ("x-long", "a" * 64 * _KIB))
-        ),
-        Attempt("GET /health with 200 headers", partial(server.send, "GET", "/health", *many_headers)),
+        server.attempt("GET", "/health", ("x-long", "a" * 64 * _KIB), note="with a header of 64 KiB"),
+        server.attempt("GET", "/health", *many_headers, note="with 200 headers"),
     ]
-    return await run_attempts(attempts, lambda reply: reply.is_refused)
+    return await run_attempts(attempts, is_refused)
 
 
 async def _methods(server: ProbedServer) -> AttackOutcome:
     """Send unknown methods. A server that answers TRACE echoes the request, including credentials."""
     attempts = [
-        Attempt(f"{method} {path}", partial(server.send_without_key, method, path, JSON_HEADER, body=CALL_BODY))
+        server.without_key.attempt(method, path, JSON_HEADER, body=CALL_BODY)
         for method in ("TRACE", "PALAVER", "PROPFIND", "get")
         for path in ("/health", CALL_PATH)
     ]
-    return await run_attempts(attempts, lambda reply: reply.is_refused)
+    return await run_attempts(attempts, is_refused)
 
 
 BODY_ATTACKS = (
@@ -305,17 +279,13 @@ async def _histories(server: ProbedServer) -> AttackOutcome:
         for url in _FILE_URLS
     }
     bodies["a result that answers no call"] = chat_body({"role": "tool", "tool_call_id": "call_none", "content": "4"})
-    attempts = [
-        Attempt(f"POST {CALL_PATH} with {name}", partial(server.send, "POST", CALL_PATH, JSON_HEADER, body=body))
-        for name, body in bodies.items()
-    ]
+    attempts = [_call_attempt(server, body, f"with {name}") for name, body in bodies.items()]
     return await run_attempts(attempts, status_in(400, 413, 422))
 
 
 async def _first_model(server: ProbedServer) -> str | None:
     reply = await server.send("GET", "/v1/models")
-    document: Any = json.parse_or_text(reply.body.decode("utf-8", "replace"))
-    match document:
+    match reply.document:
         case {"data": [{"id": str(name)}, *_]}:
             return name
         case _:
@@ -323,15 +293,12 @@ async def _first_model(server: ProbedServer) -> str | None:
 
 
 async def _internal_urls(server: ProbedServer) -> AttackOutcome:
-    attempts = [
-        Attempt(
-            f"POST /api/connections, as a dry run, to {url}",
-            partial(
-                server.send, "POST", "/api/connections", JSON_HEADER, body=json.encode({"url": url, "dry_run": True})
-            ),
-        )
-        for url in _INTERNAL_URLS
-    ]
+    def attempt(url: str) -> Attempt:
+        body = json.encode({"url": url, "dry_run": True})
+        send = partial(server.send, "POST", "/api/connections", JSON_HEADER, body=body)
+        return Attempt(f"POST /api/connections, as a dry run, to {url}", send)
+
+    attempts = list(map(attempt, _INTERNAL_URLS))
     first_reply = await attempts[0].send()
     if first_reply.status == 403:
         return not_applicable("connections need a key with the scope admin")

@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,14 +16,12 @@ from palaver.cli.security_probe.attack import (
     Attack,
     Finding,
     ProbedServer,
-    RawReply,
     Target,
     Verdict,
     parse_target,
     require_reachable,
     run_attack,
 )
-from palaver.core import json
 from palaver.errors import PalaverError
 from palaver.outbound import printable
 
@@ -48,9 +45,12 @@ def probe_server(url: str, *, key_file: str | None, is_mine: bool, as_json: bool
     """Run all attacks and print the findings. Returns exit code 1 if one succeeded."""
     try:
         target = parse_target(url)
-        _check_permission(target, is_mine=is_mine)
+        if not target.is_loopback and not is_mine:
+            advice = "Attack no server that is not yours: if it is, say --yes-it-is-mine."
+            raise click.UsageError(f"{target.host} is not this machine. {advice}")
         key = _read_key(key_file)
-        _check_transport(target, key)
+        if key is not None and target.scheme == "http" and not target.is_loopback:
+            raise click.UsageError("Over http others could read the key on its way: give https://…, or no key.")
         server, findings = asyncio.run(_run_attacks(target, key))
     except PalaverError as error:  # An unusable URL, an unreachable server, or an invalid key.
         raise click.ClickException(printable(error.message, 500)) from None
@@ -59,13 +59,6 @@ def probe_server(url: str, *, key_file: str | None, is_mine: bool, as_json: bool
     else:
         _print_findings(url, server, findings)
     return 1 if any(finding.verdict == "broken" for finding in findings) else 0
-
-
-def _check_permission(target: Target, *, is_mine: bool) -> None:
-    if not target.is_loopback and not is_mine:
-        raise click.UsageError(
-            f"{target.host} is not this machine. Attack no server that is not yours: if it is, say --yes-it-is-mine."
-        )
 
 
 def _read_key(key_file: str | None) -> str | None:
@@ -86,11 +79,6 @@ def _read_key(key_file: str | None) -> str | None:
     return key or None
 
 
-def _check_transport(target: Target, key: str | None) -> None:
-    if key is not None and target.scheme == "http" and not target.is_loopback:
-        raise click.UsageError("Over http others could read the key on its way: give https://…, or no key.")
-
-
 async def _run_attacks(target: Target, key: str | None) -> tuple[ProbedServer, list[Finding]]:
     await require_reachable(target)
     server = await _identify_server(target, key)
@@ -100,33 +88,26 @@ async def _run_attacks(target: Target, key: str | None) -> tuple[ProbedServer, l
 async def _identify_server(target: Target, key: str | None) -> ProbedServer:
     """Find out whether it is a Palaver server, whether it requires a key, and the scopes of `key`."""
     server = ProbedServer(target)
-    reply = await server.send_without_key("GET", "/livez")
-    document: Any = json.parse_or_text(reply.body.decode("utf-8", "replace"))
-    version = None
-    match document:
-        case {"version": str(reported_version)} if "x-api-version" in reply.headers:
-            version = reported_version
+    reply = await server.send("GET", "/livez")
+    match reply.document:
+        case {"version": str(version)} if "x-api-version" in reply.headers:
+            server = server._replace(version=version)
         case _:
             pass
-    session = await server.send_without_key("GET", "/api/session")
+    session = await server.send("GET", "/api/session")
     if session.status != 401:
-        return server._replace(version=version, scopes=frozenset({"admin"}))  # The server does not check keys.
-    server = server._replace(key=key, wants_key=True, version=version)
+        return server._replace(scopes=frozenset({"admin"}))  # The server does not check keys.
+    server = server._replace(key=key, wants_key=True)
     if key is None:
         return server
     session = await server.send("GET", "/api/session")
     if session.status == 401:
         raise PalaverError(f"The key is not good at {target.authority}: give another one, or none.")
-    return server._replace(scopes=_session_scopes(session))
-
-
-def _session_scopes(session: RawReply) -> frozenset[str]:
-    document: Any = json.parse_or_text(session.body.decode("utf-8", "replace"))
-    match document:
+    match session.document:
         case {"scopes": [*scopes]}:
-            return frozenset(map(str, scopes))
+            return server._replace(scopes=frozenset(map(str, scopes)))
         case _:
-            return frozenset()
+            return server
 
 
 # Output. `run_attack` has made the text of the server printable.
