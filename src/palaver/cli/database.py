@@ -1,22 +1,27 @@
 """The database that --db selects, for every command that uses stored data."""
 
+import asyncio
 import os
 import re
 import secrets
 import shlex
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from palaver.core.ids import sortable_id
 from palaver.server.settings import read_settings
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from palaver.storage.database import Database
     from palaver.storage.pagination import Page
 
+P = ParamSpec("P")
+T = TypeVar("T")
 RowT = TypeVar("RowT")
 _PAGE_ROWS = 200
 _PASSWORD = re.compile(r"(://[^/?#@:]*):[^/?#]*(?=@)|([?&]password=)[^&#]*")
@@ -49,21 +54,52 @@ async def use_database(db: str | None) -> AsyncGenerator["Database"]:
         await database.close()
 
 
-async def load_all_pages(
-    db: str | None, query: "Callable[..., Page[RowT]]", *args: object, **kwargs: Any
-) -> list[RowT]:
+def read_database(
+    db: str | None, work: "Callable[Concatenate[Connection, P], T]", *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Open the database, run a function that only reads, and close it."""
+
+    async def read() -> T:
+        async with use_database(db) as database:
+            return await database.read(work, *args, **kwargs)
+
+    return asyncio.run(read())
+
+
+def write_database(
+    db: str | None, work: "Callable[Concatenate[Connection, P], T]", *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Open the database, run a function that writes, in one transaction, and close it."""
+
+    async def write() -> T:
+        async with use_database(db) as database:
+            return await database.write(work, *args, **kwargs)
+
+    return asyncio.run(write())
+
+
+def load_all_pages(db: str | None, query: "Callable[..., Page[RowT]]", *args: object, **kwargs: Any) -> list[RowT]:
     """Return the rows of all pages of a query that takes a `window`."""
+
+    async def load() -> list[RowT]:
+        async with use_database(db) as database:
+            return [row async for page in iterate_pages(database, query, *args, **kwargs) for row in page]
+
+    return asyncio.run(load())
+
+
+async def iterate_pages(
+    database: "Database", query: "Callable[..., Page[RowT]]", *args: object, page_rows: int = _PAGE_ROWS, **kwargs: Any
+) -> AsyncIterator[list[RowT]]:
     from palaver.storage.pagination import Window
 
-    rows: list[RowT] = []
     after: str | None = None
-    async with use_database(db) as database:
-        while True:
-            page = await database.read(query, *args, window=Window(_PAGE_ROWS, after), **kwargs)
-            rows += page.data
-            after = page.next
-            if after is None:
-                return rows
+    while True:
+        page = await database.read(query, *args, window=Window(page_rows, after), **kwargs)
+        yield page.data
+        after = page.next
+        if after is None:
+            return
 
 
 def sqlite_path(url: str) -> Path | None:

@@ -1,6 +1,5 @@
 """palaver key: create, list and revoke keys."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.database import use_database
+from palaver.cli.database import read_database, write_database
 from palaver.cli.options import db_option
 from palaver.cli.output import format_json
 from palaver.core import api_keys
@@ -71,23 +70,18 @@ def create(
         }
     except RequestError as error:
         raise SettingsError(error.message) from None  # The command line is wrong, not a request.
-    key, secret = asyncio.run(_create(db, options, now))
+    key, secret = write_database(db, _create, options, now)
     click.echo(format_json(_key_json(key) | {"secret": secret}) if as_json else secret)
 
 
-async def _create(db: str | None, options: dict[str, Any], now: datetime) -> "tuple[ApiKey, str]":
+def _create(db: "Connection", options: dict[str, Any], now: datetime) -> "tuple[ApiKey, str]":
     from palaver.storage import api_keys as stored_keys  # Imported late: --help must not wait for SQLAlchemy.
     from palaver.storage import projects
     from palaver.storage.projects import Project
 
     key, secret = stored_keys.new_api_key(**options, now=now)
-
-    def insert(connection: "Connection") -> None:
-        projects.insert_project(connection, Project(name=key.project, created_at=now))
-        stored_keys.insert_key(connection, key)
-
-    async with use_database(db) as database:
-        await database.write(insert)
+    projects.insert_project(db, Project(name=key.project, created_at=now))
+    stored_keys.insert_key(db, key)
     return key, secret
 
 
@@ -103,18 +97,13 @@ def list_keys(project: str | None, as_json: bool, db: str | None) -> None:
       palaver key list
       palaver key list --project team-a --json
     """
-    keys = asyncio.run(_load_keys(db, project))
+    from palaver.storage import api_keys as stored_keys
+
+    keys = read_database(db, stored_keys.list_all_keys, project)
     if as_json:
         click.echo(format_json([_key_json(key) for key in keys]))
     else:
         _print_table(keys)
-
-
-async def _load_keys(db: str | None, project: str | None) -> "list[ApiKey]":
-    from palaver.storage import api_keys as stored_keys
-
-    async with use_database(db) as database:
-        return await database.read(stored_keys.list_all_keys, project)
 
 
 @command.command(name="revoke")
@@ -130,7 +119,7 @@ def revoke(key: str, as_json: bool, db: str | None) -> None:
     """
     parsed = api_keys.parse_key(key)
     key_id = parsed.id if parsed else api_keys.parse_key_id(key)
-    revoked = asyncio.run(_revoke(db, key_id)) if key_id else None
+    revoked = write_database(db, _revoke, key_id) if key_id else None
     if revoked is None:
         raise NotFound(
             f"There is no key {api_keys.format_key_id(parsed.id) if parsed else key[:40]!r}: see palaver key list."
@@ -139,15 +128,11 @@ def revoke(key: str, as_json: bool, db: str | None) -> None:
     click.echo(format_json(_key_json(revoked)) if as_json else text)
 
 
-async def _revoke(db: str | None, key_id: str) -> "ApiKey | None":
+def _revoke(db: "Connection", key_id: str) -> "ApiKey | None":
     from palaver.storage import api_keys as stored_keys
 
-    def revoke(connection: "Connection") -> "ApiKey | None":
-        rows = stored_keys.find_keys(connection, [key_id])
-        return stored_keys.revoke_key(connection, rows[0].project, key_id, at=datetime.now(UTC)) if rows else None
-
-    async with use_database(db) as database:
-        return await database.write(revoke)
+    rows = stored_keys.find_keys(db, [key_id])
+    return stored_keys.revoke_key(db, rows[0].project, key_id, at=datetime.now(UTC)) if rows else None
 
 
 # Formatting

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.database import load_all_pages, use_database
+from palaver.cli.database import iterate_pages, load_all_pages, use_database
 from palaver.cli.options import db_option, json_option, project_option
 from palaver.cli.output import format_count, format_json, open_output
 from palaver.outbound import printable
@@ -41,7 +41,9 @@ def list_reviews(run: str | None, project: str, as_json: bool, db: str | None) -
       palaver review list
       palaver review list --run ev_01k… --json
     """
-    reviews = asyncio.run(_load_reviews(db, project, run))
+    from palaver.storage.evaluations import reviews as stored  # Imported late: --help must not wait for SQLAlchemy.
+
+    reviews = load_all_pages(db, stored.list_reviews, project, stored.ReviewFilters(evaluation=run))
     if as_json:
         click.echo(format_json([_review_json(review) for review in reviews]))
         return
@@ -72,12 +74,6 @@ def export_review(review: str, output: str | None, project: str, db: str | None)
         click.echo(f"{output}: {format_count(answer_count, 'answer')}.", err=True)
 
 
-async def _load_reviews(db: str | None, project: str, run: str | None) -> "list[Review]":
-    from palaver.storage.evaluations import reviews  # Imported late: --help must not wait for SQLAlchemy.
-
-    return await load_all_pages(db, reviews.list_reviews, project, reviews.ReviewFilters(evaluation=run))
-
-
 def _review_json(review: "Review") -> dict[str, Any]:
     fields = msgspec.structs.asdict(review)
     fields["run"] = fields.pop("evaluation")
@@ -86,23 +82,17 @@ def _review_json(review: "Review") -> dict[str, Any]:
 
 async def _export(db: str | None, project: str, review: str, write: Callable[[bytes], object]) -> int:
     from palaver.storage.evaluations import reviews
-    from palaver.storage.pagination import Window
 
     line_count = 0
     async with use_database(db) as database:
         review_row = await database.read(reviews.get_review, project, review)
-        after: str | None = None
-        while True:
-            page = await database.read(reviews.list_items, project, review, Window(200, after))
-            positions = [item.place for item in page.data]
-            answers = await database.read(reviews.list_answers, project, review, positions)
-            for item in page.data:
+        async for items in iterate_pages(database, reviews.list_items, project, review):
+            answers = await database.read(reviews.list_answers, project, review, [item.place for item in items])
+            for item in items:
                 for line in _answer_lines(review_row, item, answers[item.place]):
                     write(line + b"\n")
                     line_count += 1
-            after = page.next
-            if after is None:
-                return line_count
+    return line_count
 
 
 def _answer_lines(review: "Review", item: "ReviewItem", answers: "list[ReviewAnswer]") -> Iterator[bytes]:

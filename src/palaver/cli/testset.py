@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 import msgspec
 
-from palaver.cli.database import load_all_pages, new_id, use_database
+from palaver.cli.database import load_all_pages, new_id, read_database, use_database
 from palaver.cli.input_files import read_progress
 from palaver.cli.options import db_option, json_option, project_option
 from palaver.cli.output import format_count, format_json, open_output
@@ -81,10 +81,15 @@ def export_testset(
 def _output_format(output: str | None, format_name: str | None) -> "Format":
     if format_name is not None or output is None or output == "-":
         return cast("Format", format_name or "jsonl")
+    return _format_of(output)
+
+
+def _format_of(file: str) -> "Format":
+    """Return the format by the file's ending. Raises SettingsError."""
     from palaver.testsets.files.base import format_of
 
     try:
-        return format_of(output)
+        return format_of(file)
     except UnsupportedMediaType as error:
         raise SettingsError(error.message) from None
 
@@ -168,12 +173,7 @@ def _input_format(file: str, format_name: str | None) -> "Format":
         return cast("Format", format_name)
     if file == "-":
         raise SettingsError("What standard input holds, nobody can see: give --format jsonl, json, csv or parquet.")
-    from palaver.testsets.files.base import format_of
-
-    try:
-        return format_of(file)
-    except UnsupportedMediaType as error:
-        raise SettingsError(error.message) from None
+    return _format_of(file)
 
 
 async def _import(
@@ -334,7 +334,9 @@ def list_testsets(search: str | None, archived: bool, project: str, as_json: boo
       palaver testset list
       palaver testset list --search refund --json
     """
-    testsets = asyncio.run(_load_testsets(db, project, search, archived=archived))
+    from palaver.storage.testsets import repository
+
+    testsets = load_all_pages(db, repository.list_testsets, project, search=search, archived=archived)
     if as_json:
         click.echo(format_json(testsets))
         return
@@ -345,12 +347,6 @@ def list_testsets(search: str | None, archived: bool, project: str, as_json: boo
         click.echo(f"{printable(testset.name):<{width}}  {rows:>14}  revision {testset.head}  {updated}")
     if not testsets:
         click.echo("No test sets.")
-
-
-async def _load_testsets(db: str | None, project: str, search: str | None, *, archived: bool) -> "list[TestSet]":
-    from palaver.storage.testsets import repository as testsets  # Imported late: --help must not wait for SQLAlchemy.
-
-    return await load_all_pages(db, testsets.list_testsets, project, search=search, archived=archived)
 
 
 @click.command(name="show")
@@ -368,7 +364,7 @@ def show_testset(name: str, revision: str, limit: int, project: str, as_json: bo
       palaver testset show refunds
       palaver testset show refunds --revision 3 --rows 50 --json
     """
-    testset, revision_row, history, rows = asyncio.run(_load_testset(db, project, name, revision, limit))
+    testset, revision_row, history, rows = read_database(db, _load_testset, project, name, revision, limit)
     if as_json:
         document = msgspec.to_builtins(testset) | {
             "revision": revision_row,
@@ -392,26 +388,22 @@ def show_testset(name: str, revision: str, limit: int, project: str, as_json: bo
         click.echo(f"{row.id}  {'  '.join(f'{printable(k)}={_format_cell(v)}' for k, v in row.data.items())}")
 
 
-async def _load_testset(
-    db: str | None, project: str, name: str, revision: str, limit: int
+def _load_testset(
+    db: "Connection", project: str, name: str, revision: str, limit: int
 ) -> "tuple[TestSet, Revision, list[Revision], list[StoredRow]]":
     from palaver.storage.pagination import Window
     from palaver.storage.testsets import repository as testsets
     from palaver.testsets import row_pages
     from palaver.testsets.row_pages import RowFilter
 
-    def load(connection: "Connection") -> "tuple[TestSet, Revision, list[Revision], list[StoredRow]]":
-        testset, revision_row = require_revision(connection, project, name, revision)
-        history = testsets.list_revisions(connection, project, testset.id, Window(10)).data
-        rows = row_pages.list_rows(connection, project, revision_row, RowFilter(), Window(limit)).data if limit else []
-        return testset, revision_row, history, rows
-
-    async with use_database(db) as database:
-        return await database.read(load)
+    testset, revision_row = require_revision(db, project, name, revision)
+    history = testsets.list_revisions(db, project, testset.id, Window(10)).data
+    rows = row_pages.list_rows(db, project, revision_row, RowFilter(), Window(limit)).data if limit else []
+    return testset, revision_row, history, rows
 
 
-def _format_cell(value: Any) -> str:
-    return printable(msgspec.json.encode(value).decode(), _MAX_CELL_CHARS)
+def _format_cell(value: Any, max_chars: int = _MAX_CELL_CHARS) -> str:
+    return "(absent)" if value is msgspec.UNSET else printable(msgspec.json.encode(value).decode(), max_chars)
 
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
@@ -474,11 +466,8 @@ def _print_changed_row(row: "ChangedRow") -> None:
     click.echo(f"{_SIGNS[row.change]} {row.id} {row.change}{moved_note}")
     if row.change == "changed":
         for cell in row.cells:
-            click.echo(f"    {printable(cell.column)}: {_format_diff_cell(cell.old)} -> {_format_diff_cell(cell.new)}")
-
-
-def _format_diff_cell(value: Any) -> str:
-    return "(absent)" if value is msgspec.UNSET else printable(msgspec.json.encode(value).decode(), _MAX_DIFF_CHARS)
+            old, new = (_format_cell(value, _MAX_DIFF_CHARS) for value in (cell.old, cell.new))
+            click.echo(f"    {printable(cell.column)}: {old} -> {new}")
 
 
 @click.group()

@@ -2,27 +2,25 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from palaver.cli.database import new_id, use_database
+from palaver.cli.database import iterate_pages, new_id, read_database, use_database, write_database
 from palaver.cli.input_files import JsonRecord, open_input, read_records
 from palaver.cli.options import CommandT, db_option, project_option
 from palaver.cli.output import format_json, one_line, open_output, render_transcript
-from palaver.core.messages import Message
 from palaver.errors import InvalidValue, RequestError
 from palaver.outbound import printable, printable_json
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from palaver.storage.database import Database
     from palaver.storage.threads.import_export import ThreadFile
     from palaver.storage.threads.message_tree import Node
-    from palaver.storage.threads.repository import Thread, ThreadFilters, ThreadListItem
+    from palaver.storage.threads.repository import Thread
 
 _TITLE_CHARS = 60
 
@@ -73,7 +71,11 @@ def list_threads(
       palaver thread list
       palaver thread list --search "sky" --workflow tutor --json
     """
-    rows = asyncio.run(_load_threads(db, project, limit, {"search": search, "workflow": workflow, "origin": origin}))
+    from palaver.storage.pagination import Window
+    from palaver.storage.threads import repository as threads  # Imported late: --help must not wait for SQLAlchemy.
+
+    filters = threads.ThreadFilters(search=search, workflow=workflow, origin=origin)
+    rows = read_database(db, threads.list_threads, project, filters, Window(limit)).data
     if as_json:
         click.echo(format_json([msgspec.to_builtins(row.thread) for row in rows]))
         return
@@ -84,15 +86,6 @@ def list_threads(
         summary = printable(row.match.text if row.match else thread.title or "(nothing said yet)", _TITLE_CHARS)
         updated = f"{thread.updated_at:%Y-%m-%d %H:%M}"
         click.echo(f"{thread.id}  {updated}  {thread.messages:>5}  {thread.workflow or '-':<14}  {summary}")
-
-
-async def _load_threads(db: str | None, project: str, limit: int, filters: dict[str, Any]) -> "list[ThreadListItem]":
-    from palaver.storage.pagination import Window
-    from palaver.storage.threads import repository as threads  # Imported late: --help must not wait for SQLAlchemy.
-
-    async with use_database(db) as database:
-        page = await database.read(threads.list_threads, project, threads.ThreadFilters(**filters), Window(limit))
-        return page.data
 
 
 @command.command(name="show")
@@ -108,26 +101,21 @@ def show_thread(thread: str, at: str, as_json: bool, project: str, db: str | Non
     Example:
       palaver thread show conv_01k2…
     """
-    thread_row, branch = asyncio.run(_load_branch(db, project, thread, at))
+    thread_row, branch = read_database(db, _load_branch, project, thread, at)
     if as_json:
         click.echo(
             format_json({"thread": msgspec.to_builtins(thread_row), "messages": list(map(msgspec.to_builtins, branch))})
         )
         return
     click.echo(click.style(one_line(thread_row.title or thread_row.id), bold=True))
-    messages: list[Message] = [node.message for node in branch]
-    for line in ("", *render_transcript(messages)):
+    for line in ("", *render_transcript([node.message for node in branch])):
         click.echo(line)
 
 
-async def _load_branch(db: str | None, project: str, thread: str, at: str) -> "tuple[Thread, list[Node]]":
+def _load_branch(db: "Connection", project: str, thread: str, at: str) -> "tuple[Thread, list[Node]]":
     from palaver.storage.threads import repository as threads
 
-    def load(connection: "Connection") -> "tuple[Thread, list[Node]]":
-        return threads.require_thread(connection, project, thread), threads.get_branch(connection, project, thread, at)
-
-    async with use_database(db) as database:
-        return await database.read(load)
+    return threads.require_thread(db, project, thread), threads.get_branch(db, project, thread, at)
 
 
 @command.command(name="export")
@@ -175,33 +163,20 @@ async def _export(
     branches: Any,
     write: Callable[[bytes], object],
 ) -> None:
+    from palaver.storage.threads import repository as threads
     from palaver.storage.threads.import_export import export_thread
-    from palaver.storage.threads.repository import ThreadFilters
 
     async with use_database(db) as database:
         if thread is None:
-            async for thread_id in _iterate_thread_ids(database, project, ThreadFilters(**filters)):
-                write(await database.read(export_thread, project, thread_id, format_name, branches))
+            async for rows in iterate_pages(database, threads.list_threads, project, threads.ThreadFilters(**filters)):
+                for row in rows:
+                    write(await database.read(export_thread, project, row.thread.id, format_name, branches))
         elif format_name == "html":
             from palaver.server.api.html_export import read_thread_page
 
             write(await database.read(read_thread_page, project, thread))
         else:
             write(await database.read(export_thread, project, thread, format_name, branches))
-
-
-async def _iterate_thread_ids(database: "Database", project: str, filters: "ThreadFilters") -> AsyncIterator[str]:
-    from palaver.storage.pagination import Window
-    from palaver.storage.threads import repository as threads
-
-    after: str | None = None
-    while True:
-        page = await database.read(threads.list_threads, project, filters, Window(200, after))
-        for row in page.data:
-            yield row.thread.id
-        after = page.next
-        if after is None:
-            return
 
 
 @command.command(name="import")
@@ -220,7 +195,7 @@ def import_threads(file: str, as_json: bool, project: str, db: str | None) -> in
     """
     with open_input(file) as stream:
         files = [_parse_thread(record) for record in read_records(stream, file)]
-    created = asyncio.run(_import(db, project, files))
+    created = write_database(db, _import, project, files)
     unchanged = len(files) - len(created)
     if as_json:
         click.echo(format_json({"created": len(created), "unchanged": unchanged, "threads": created}))
@@ -241,16 +216,11 @@ def _parse_thread(record: JsonRecord) -> "ThreadFile":
         raise InvalidValue(f"{location}{error.message}") from None
 
 
-async def _import(db: str | None, project: str, files: "list[ThreadFile]") -> list[str]:
-    """Import all threads in one transaction."""
+def _import(db: "Connection", project: str, files: "list[ThreadFile]") -> list[str]:
     from palaver.storage.threads import import_export as thread_files
 
-    def import_all(connection: "Connection") -> list[str]:
-        imported = [thread_files.import_thread(connection, project, file, id=new_id("conv")) for file in files]
-        return [thread.id for thread in imported if thread is not None]
-
-    async with use_database(db) as database:
-        return await database.write(import_all)
+    imported = [thread_files.import_thread(db, project, file, id=new_id("conv")) for file in files]
+    return [thread.id for thread in imported if thread is not None]
 
 
 # Output

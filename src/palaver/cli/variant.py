@@ -1,6 +1,5 @@
 """palaver variant: list and compare variants, and move them between a database and files."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -10,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.database import load_all_pages, new_id, use_database
+from palaver.cli.database import load_all_pages, new_id, read_database, write_database
 from palaver.cli.options import db_option, json_option, project_option
 from palaver.cli.output import format_json
 from palaver.core.variants import (
-    Change,
     VariantFile,
     VariantReference,
     decode_variant_file,
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from palaver.discovery.registry import Registry
-    from palaver.storage.variants import ImportCounts, Variant
 
 _MAX_FILE_BYTES = 1024 * 1024
 
@@ -60,7 +57,9 @@ def list_variants(workflow: str | None, project: str, as_json: bool, db: str | N
       palaver variant list
       palaver variant list --workflow tutor --json
     """
-    variants = asyncio.run(_load_variants(db, project, workflow))
+    from palaver.storage import variants as stored  # Imported late: --help must not wait for SQLAlchemy.
+
+    variants = load_all_pages(db, stored.list_variants, project, workflow=workflow)
     if as_json:
         click.echo(format_json(variants))
         return
@@ -73,12 +72,6 @@ def list_variants(workflow: str | None, project: str, as_json: bool, db: str | N
         click.echo(f"{name:<{width}}  {updated}  {printable(variant.description)}".rstrip())
     if not variants:
         click.echo("No variants.")
-
-
-async def _load_variants(db: str | None, project: str, workflow: str | None) -> "list[Variant]":
-    from palaver.storage import variants  # Imported late: --help must not wait for SQLAlchemy.
-
-    return await load_all_pages(db, variants.list_variants, project, workflow=workflow)
 
 
 @command.command(name="diff")
@@ -95,7 +88,7 @@ def diff_variants(before: str, after: str, project: str, as_json: bool, db: str 
       palaver variant diff tutor@short:2 tutor@short:3
     """
     references = [_parse_reference(before), _parse_reference(after)]
-    changes = asyncio.run(_load_changes(db, project, references))
+    changes = diff_json(*read_database(db, _load_parameters, project, references))
     if as_json:
         click.echo(format_json({"changes": changes}))
         return
@@ -116,22 +109,17 @@ def _parse_reference(text: str) -> VariantReference:
     return reference
 
 
-async def _load_changes(db: str | None, project: str, references: Sequence[VariantReference]) -> list[Change]:
+def _load_parameters(db: "Connection", project: str, references: Sequence[VariantReference]) -> list[Any]:
     from palaver.storage import variants
 
-    def load_both(connection: "Connection") -> list[Any]:
-        parameters: list[Any] = []
-        for reference in references:
-            variant = variants.find_variant(connection, project, reference.workflow or "", reference.name)
-            if variant is None:
-                raise NotFound(f"There is no variant {str(reference)!r}.")
-            number = reference.version or variant.head
-            parameters.append(variants.get_version(connection, project, variant.id, number).parameters)
-        return parameters
-
-    async with use_database(db) as database:
-        before, after = await database.read(load_both)
-    return diff_json(before, after)
+    parameters: list[Any] = []
+    for reference in references:
+        variant = variants.find_variant(db, project, reference.workflow or "", reference.name)
+        if variant is None:
+            raise NotFound(f"There is no variant {str(reference)!r}.")
+        number = reference.version or variant.head
+        parameters.append(variants.get_version(db, project, variant.id, number).parameters)
+    return parameters
 
 
 def _format_value(value: Any) -> str:
@@ -150,7 +138,9 @@ def export_variants(folder: Path, workflow: str | None, project: str, db: str | 
     Example:
       palaver variant export variants/
     """
-    files = asyncio.run(_load_files(db, project, workflow))
+    from palaver.storage import variants
+
+    files = load_all_pages(db, variants.export_variants, project, workflow=workflow)
     for file in files:
         path = folder / file.workflow / f"{file.name}.json"
         try:
@@ -159,12 +149,6 @@ def export_variants(folder: Path, workflow: str | None, project: str, db: str | 
         except OSError as error:
             raise SettingsError(f"{path} cannot be written: {error.strerror}.") from None
     click.echo(f"{len(files)} variant{'s' * (len(files) != 1)} in {folder}.")
-
-
-async def _load_files(db: str | None, project: str, workflow: str | None) -> list[VariantFile]:
-    from palaver.storage import variants
-
-    return await load_all_pages(db, variants.export_variants, project, workflow=workflow)
 
 
 @command.command(name="import")
@@ -184,8 +168,18 @@ def import_variants(
       palaver variant import variants/
       palaver variant import variants/ --against app.py --dry-run
     """
+    from palaver.storage import variants
+
     files, faults = _read_folder(folder, _load_registry(against) if against else None)
-    report = asyncio.run(_import_files(db, project, files, is_dry_run=dry_run or bool(faults)))
+    report = write_database(
+        db,
+        variants.import_variants,
+        project,
+        files,
+        new_id=partial(new_id, "var"),
+        at=datetime.now(UTC),
+        mode="look" if dry_run or faults else "commit",
+    )
     counts = msgspec.structs.asdict(report)
     if as_json:
         click.echo(format_json(counts | {"faults": faults}))
@@ -236,19 +230,3 @@ def _read_variant_file(path: Path) -> VariantFile:
     if (file.workflow, f"{file.name}.json") != (path.parent.name, path.name):
         raise NotFound(f"It holds {file.workflow}@{file.name}: that belongs in {file.workflow}/{file.name}.json.")
     return file
-
-
-async def _import_files(
-    db: str | None, project: str, files: Sequence[VariantFile], *, is_dry_run: bool
-) -> "ImportCounts":
-    from palaver.storage import variants
-
-    async with use_database(db) as database:
-        return await database.write(
-            variants.import_variants,
-            project,
-            files,
-            new_id=partial(new_id, "var"),
-            at=datetime.now(UTC),
-            mode="look" if is_dry_run else "commit",
-        )

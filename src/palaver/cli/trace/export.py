@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
-from palaver.cli.database import use_database
+from palaver.cli.database import iterate_pages, use_database
 from palaver.cli.options import db_option, project_option
 from palaver.cli.output import open_output
 from palaver.cli.trace.selection import build_query, filter_options, require_trace_id
@@ -15,7 +15,7 @@ from palaver.outbound import printable_json, printable_lines
 
 if TYPE_CHECKING:
     from palaver.storage.database import Database
-    from palaver.storage.spans.queries import SpanQuery, TraceListItem
+    from palaver.storage.spans.queries import SpanQuery
     from palaver.traces.stored_spans import ExportFormat
 
 _PAGE_SIZE = 50
@@ -89,9 +89,11 @@ async def _export(
         if export_format == "html":
             await _write_page(database, project, trace_id, session, write)
             return "one page"
-        trace_ids = _one_id(trace_id) if trace_id is not None else _find_ids(database, project, session, query)
+        if trace_id is not None:
+            await _write_lines(database, project, trace_id, export_format, write)
+            return "1 trace"
         count = 0
-        async for selected_id in trace_ids:
+        async for selected_id in _find_ids(database, project, session, query):
             count += 1
             await _write_lines(database, project, selected_id, export_format, write)
         return f"{count:,} trace{'s' * (count != 1)}"
@@ -123,30 +125,17 @@ async def _write_lines(database: "Database", project: str, trace: str, format_: 
             return
 
 
-async def _one_id(trace: str) -> AsyncIterator[str]:
-    yield trace
-
-
 async def _find_ids(database: "Database", project: str, session: str | None, query: "SpanQuery") -> AsyncIterator[str]:
     """Yield the ids of the selected traces. A session has every trace with a span of it."""
-    from palaver.storage.pagination import Window
     from palaver.storage.spans import queries
 
-    after: str | None = None
-    while True:
-        window = Window(_PAGE_SIZE, after)
-        if session is None:
-            page = await database.read(queries.list_traces, project, query, window)
-            rows: list[TraceListItem] = page.data
-        else:
-            page = await database.read(queries.list_session_traces, project, session, window)
-            ids = [row.trace_id for row in page.data]
+    list_page, selector = (queries.list_traces, query) if session is None else (queries.list_session_traces, session)
+    async for rows in iterate_pages(database, list_page, project, selector, page_rows=_PAGE_SIZE):
+        if session is not None:
+            ids = [row.trace_id for row in rows]
             rows = await database.read(queries.list_matching_traces, project, ids, query)
         for row in rows:
             yield row.trace_id
-        after = page.next
-        if after is None:
-            return
 
 
 def _write_to_stdout(text: bytes) -> None:
