@@ -53,7 +53,6 @@ class ChatScreen:
         self._calls: dict[str, ToolStarted] = {}
 
     def welcome(self, description: Description) -> None:
-        """Print the workflow and how to leave."""
         if self._is_interactive:
             summary = f" · {printable(description.description)}" if description.description else ""
             self._console.print(Styled.assemble((self._name, "bold magenta"), (summary, "dim")))
@@ -179,7 +178,7 @@ def _format_arguments(call: ToolCall) -> str:
 
 
 def _format_value(value: object) -> str:
-    return printable(value if isinstance(value, str) else json.encode(value).decode())
+    return printable(json.result_text(value))
 
 
 HELP_TEXT = """\

@@ -273,10 +273,8 @@ async def _grade_endpoint(
         url = endpoint + probe.path_suffix
         response = await _send(http, "POST", url, json.encode(probe.body), probe.headers, options.seconds)
         if not checks and response.status in (*_NOT_SERVED_STATUSES, *_CREDENTIALS_REQUIRED_STATUSES):
-            note, refused = (
-                f"{response.status}: {_error_message(response.body)}",
-                response.status in _CREDENTIALS_REQUIRED_STATUSES,
-            )
+            note = f"{response.status}: {_error_message(response.body)}"
+            refused = response.status in _CREDENTIALS_REQUIRED_STATUSES
             return [_GradedCheck(protocol=protocol, check=probe.name, url=url, report=None, note=note, refused=refused)]
         report = _grade_response(probe, response, stream_body, options)
         if probe.kind == "stream" and stream_body is None:
@@ -292,9 +290,8 @@ def _grade_response(probe: Probe, response: _Response, stream_body: bytes | None
     if probe.kind == "refusal":
         return grade_refusal(response.status, response.body, protocol, strict=strict)
     if response.status != 200:
-        return grade_unanswered(
-            f"the answer is {response.status}: {_error_message(response.body)}", protocol, strict=strict
-        )
+        why = f"the answer is {response.status}: {_error_message(response.body)}"
+        return grade_unanswered(why, protocol, strict=strict)
     if probe.kind == "whole":
         return grade_body(response.body, protocol, stream=stream_body, body_from="another-run", strict=strict)
     return grade(response.body, protocol, headers=response.headers, ui_version=options.ui_version, strict=strict)

@@ -39,7 +39,7 @@ def command(no_browser: bool, fresh: bool, **flags: Any) -> None:
       palaver demo --fresh --port 9000 --no-browser
     """
     settings, sources = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
-    open_page = _ignore_url if no_browser else _open_browser
+    open_page: Callable[[str], None] = (lambda _url: None) if no_browser else _open_browser
     if settings.db and fresh:
         raise SettingsError("--fresh forgets the demo's own database, but db names another: leave one of them out.")
     if settings.db:  # The user's own database: no sample data is added.
@@ -119,10 +119,6 @@ async def _fill(url: str, open_page: Callable[[str], None]) -> None:
 def _drop_record(_record: logging.LogRecord) -> bool:
     """Hide access log lines while the demo is filled."""
     return False
-
-
-def _ignore_url(url: str) -> None:
-    pass
 
 
 def _open_browser(url: str) -> None:

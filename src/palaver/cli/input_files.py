@@ -141,9 +141,7 @@ _PRINT_INTERVAL_S = 0.1
 
 
 class Printer(Protocol):
-    def __call__(self, text: str | bytes, *, err: bool = False) -> None:
-        """Print text or bytes to standard output or standard error."""
-        ...
+    def __call__(self, text: str | bytes, *, err: bool = False) -> None: ...
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """palaver inspect: print what a target or a URL declares."""
 
 import asyncio
+from importlib.metadata import version
 from typing import Any
 
 import click
@@ -8,7 +9,6 @@ import msgspec
 
 from palaver.cli.output import format_json
 from palaver.cli.workflow_lookup import is_url
-from palaver.core.descriptions import Description
 from palaver.discovery.evidence import Discovery, public_report
 from palaver.discovery.workflow_loader import installed_workflows, load_installed, load_one
 from palaver.outbound import printable, printable_lines
@@ -32,7 +32,9 @@ def command(target: str, as_json: bool) -> int:
         return _inspect_url(target, as_json)
     workflows = [load_installed(target)] if target in installed_workflows() else load_one(target)
     if as_json:
-        documents = [inspect_document(workflow.description, routes={}, version=_version()) for workflow in workflows]
+        documents = [
+            inspect_document(workflow.description, routes={}, version=version("palaver")) for workflow in workflows
+        ]
         click.echo(format_json(documents[0] if len(documents) == 1 else documents))
         return 0
     for index, workflow in enumerate(workflows):
@@ -53,7 +55,7 @@ def _inspect_url(url: str, as_json: bool) -> int:
 
 def _describe_workflow(workflow: Workflow) -> str:
     description = workflow.description
-    lines = [f"{description.name}  {_kind(description)}  {workflow.place}"]
+    lines = [f"{description.name}  {'chat' if description.is_chat else 'workflow'}  {workflow.place}"]
     if description.description:
         lines.append(f"  {description.description}")
     lines += _schema_lines("inputs", description.schemas.inputs)
@@ -93,10 +95,6 @@ def _type_name(schema: Any) -> str:
             return "anything"
 
 
-def _kind(description: Description) -> str:
-    return "chat" if description.is_chat else "workflow"
-
-
 def _describe_discovery(discovery: Discovery) -> str:
     lines = [printable(discovery.url)]
     if discovery.refused:
@@ -115,9 +113,3 @@ def _describe_discovery(discovery: Discovery) -> str:
         lines.append(f"  {attempt.step:<16}  {request:<22}  {status:<4}  {printable(attempt.found)}")
     lines += [f"  warning: {printable(warning)}" for warning in discovery.warnings]
     return "\n".join(lines)
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("palaver")

@@ -1,6 +1,8 @@
 """palaver migrate: upgrade a database to this version's schema."""
 
+import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -8,6 +10,9 @@ import msgspec
 from palaver.cli.database import database_url, open_configured_database, sqlite_path
 from palaver.cli.options import db_option
 from palaver.outbound import printable
+
+if TYPE_CHECKING:
+    from palaver.storage.migrations.upgrade import SchemaState
 
 
 class _MigrationReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,14 +59,7 @@ def _migrate_file(path: Path, dry_run: bool) -> _MigrationReport:
                 copy = upgrade.upgrade_file(path)
         else:
             _open_once(str(path))
-    copy_path = None if copy is None else str(copy)
-    return _MigrationReport(
-        database=str(path),
-        before=state.version,
-        to=upgrade.SCHEMA_VERSION,
-        changed=not state.is_current and not dry_run,
-        copy=copy_path,
-    )
+    return _make_report(str(path), state, dry_run, copy)
 
 
 def _migrate_server(url: str, dry_run: bool) -> _MigrationReport:
@@ -78,18 +76,23 @@ def _migrate_server(url: str, dry_run: bool) -> _MigrationReport:
         engine.dispose()
     if not state.is_current and not dry_run:
         _open_once(url)
+    return _make_report(display_url, state, dry_run)
+
+
+def _make_report(database: str, state: "SchemaState", dry_run: bool, copy: Path | None = None) -> _MigrationReport:
+    from palaver.storage.migrations.upgrade import SCHEMA_VERSION
+
     return _MigrationReport(
-        database=display_url,
+        database=database,
         before=state.version,
-        to=upgrade.SCHEMA_VERSION,
+        to=SCHEMA_VERSION,
         changed=not state.is_current and not dry_run,
+        copy=None if copy is None else str(copy),
     )
 
 
 def _open_once(url: str) -> None:
     """Open and close the database, which migrates it."""
-    import asyncio
-
     asyncio.run(open_configured_database(url).close())
 
 

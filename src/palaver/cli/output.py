@@ -62,7 +62,7 @@ def _part_lines(part: Part, call_names: dict[str, str]) -> list[str]:
 
 
 def _labelled_lines(label: str, value: object) -> list[str]:
-    return _printable_lines(value if isinstance(value, str) else json.encode(value).decode(), prefix=f"{label}: ")
+    return _printable_lines(json.result_text(value), prefix=f"{label}: ")
 
 
 def _file_summary(part: File) -> str:

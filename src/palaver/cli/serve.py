@@ -54,12 +54,12 @@ def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags
         return run_with_reload([sys.executable, "-m", "palaver.cli", *arguments], _watched_folders(targets))
     if inherit is None:
         print_unknown_settings(Path.cwd())
-    if settings.workers > 1 and inherit is None:
-        return _run_workers(settings)
-    if inherit is None:
-        serve(_load_with_hints(targets), settings, sources=sources, evaluators=load_evaluators(targets))
-    else:
-        _run_as_worker(targets, settings, sources, inherit)
+        if settings.workers > 1:
+            return _run_workers(settings)
+    inherited = _parse_inherited(inherit) if inherit is not None else None
+    is_announcer = inherited is None or inherited.is_announcer
+    workflows = _load_with_hints(targets) if is_announcer else _load_silently(targets)
+    serve(workflows, settings, sources=sources, inherited=inherited, evaluators=load_evaluators(targets))
     return 0
 
 
@@ -82,12 +82,10 @@ def _run_workers(settings: Settings) -> int:
         return supervisor.WorkerSupervisor(command, listener, settings.workers, seconds=seconds).run()
 
 
-def _run_as_worker(targets: tuple[str, ...], settings: Settings, sources: Mapping[str, Source], inherit: str) -> None:
+def _parse_inherited(text: str) -> "InheritedSockets":
     from palaver.server.supervisor import InheritedSockets
 
-    inherited = InheritedSockets.parse(inherit)
-    workflows = _load_with_hints(targets) if inherited.is_announcer else _load_silently(targets)
-    serve(workflows, settings, sources=sources, inherited=inherited, evaluators=load_evaluators(targets))
+    return InheritedSockets.parse(text)
 
 
 def serve(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from palaver.storage.database import Database
     from palaver.storage.testsets.repository import Revision, TestSet
     from palaver.testsets.diff import ChangedRow, Difference
-    from palaver.testsets.files import CellTypes, FileRows, Format
+    from palaver.testsets.files import CellTypes, FileRows, Format, RowReader
     from palaver.testsets.importer import ImportedFile, ImportMode, ImportTarget
     from palaver.testsets.row_pages import StoredRow
 
@@ -190,7 +190,7 @@ async def _import(
     message: str,
 ) -> dict[str, Any]:
     from palaver.testsets import files
-    from palaver.testsets.importer import ImportTarget, import_file
+    from palaver.testsets.importer import ImportTarget
 
     reader = files.open_reader(file_format, types=types, delimiter=delimiter)
     async with use_database(db) as database:
@@ -198,8 +198,9 @@ async def _import(
         target = ImportTarget(
             testset=testset_id or new_id("ts"), is_new=testset_id is None, mode=mode or "append", key=key
         )
-        async with import_file(database, project, target, reader, _read_chunks_async(stream), now=_now) as imported:
-            revision = await database.write(_commit, project, name, target, imported, message)
+        imported, revision = await import_rows(
+            database, project, name, target, reader, _read_chunks_async(stream), message
+        )
     report = {**msgspec.structs.asdict(imported.counts), "wrapped": imported.wrapped}
     return {
         "testset": target.testset,
@@ -219,6 +220,22 @@ async def _find_testset(database: "Database", project: str, name: str, mode: "Im
         text = f"A test set {name!r} is there already: say --mode append, replace or upsert, or give another --name."
         raise NameTaken(text)
     return None if testset is None else testset.id
+
+
+async def import_rows(
+    database: "Database",
+    project: str,
+    name: str,
+    target: "ImportTarget",
+    reader: "RowReader",
+    chunks: AsyncIterator[bytes],
+    message: str,
+) -> "tuple[ImportedFile, Revision]":
+    """Import a file into a test set, in a new revision. `name` is that of a new set."""
+    from palaver.testsets.importer import import_file
+
+    async with import_file(database, project, target, reader, chunks, now=_now) as imported:
+        return imported, await database.write(_commit, project, name, target, imported, message)
 
 
 def _commit(

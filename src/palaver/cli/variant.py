@@ -168,9 +168,11 @@ def import_variants(
       palaver variant import variants/
       palaver variant import variants/ --against app.py --dry-run
     """
+    from palaver.discovery.registry import Registry
+    from palaver.discovery.workflow_loader import load
     from palaver.storage import variants
 
-    files, faults = _read_folder(folder, _load_registry(against) if against else None)
+    files, faults = _read_folder(folder, Registry(load((against,))) if against else None)
     report = write_database(
         db,
         variants.import_variants,
@@ -190,13 +192,6 @@ def import_variants(
         note = " (nothing was written)" if dry_run or faults else ""
         click.echo(f"{text}{note}")
     return 1 if faults else 0
-
-
-def _load_registry(target: str) -> "Registry":
-    from palaver.discovery.registry import Registry
-    from palaver.discovery.workflow_loader import load
-
-    return Registry(load((target,)))
 
 
 def _read_folder(folder: Path, registry: "Registry | None") -> tuple[list[VariantFile], list[dict[str, Any]]]:

@@ -148,10 +148,8 @@ def check_output(findings: Findings, frame: Frame, output: list[Any], finished: 
     items = [item for _, item in sorted(finished.items())]
     if output == items:
         return
-    if [comparable(item) for item in output] == [comparable(item) for item in items]:
-        findings.add("I12b", frame, _output_difference(output, items))
-    else:
-        findings.add("I12", frame, _output_difference(output, items))
+    is_comparable = list(map(comparable, output)) == list(map(comparable, items))
+    findings.add("I12b" if is_comparable else "I12", frame, _output_difference(output, items))
 
 
 def comparable(value: Any) -> Any:

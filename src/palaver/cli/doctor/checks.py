@@ -436,8 +436,6 @@ def _check_settings_modes(settings: Settings, sources: dict[str, Source], path: 
 
 
 def _secret_settings(settings: Settings) -> Iterator[str]:
-    from palaver.storage.paths import redact_url
-
     if redact_url(settings.db) != settings.db:
         yield "db"
     if settings.otlp_headers:

@@ -67,6 +67,8 @@ def command(
 
 
 def _run_checks(targets: tuple[str, ...], db: str | None, as_json: bool) -> int:
+    from palaver.cli.doctor.checks import installed_version
+
     settings, sources = read_settings(flags={"db": db}, env=os.environ, folder=Path.cwd())
     checks = _collect_checks(settings, sources, database_url(db))
     workflows, faults = _inspect_workflows(targets, settings)
@@ -74,7 +76,7 @@ def _run_checks(targets: tuple[str, ...], db: str | None, as_json: bool) -> int:
     problems = [check.line for check in checks if check.sign == "problem"]
     report: dict[str, Any] = {
         "python": platform.python_version(),
-        "packages": _package_versions(),
+        "packages": {name: installed_version(name) for name in _LISTED_PACKAGES},
         "workflows": workflows,
         "checks": checks,
         "problems": problems,
@@ -121,17 +123,12 @@ def _read_clocks() -> "ClockReading":
 
 
 def _setting_value(settings: Settings, name: str) -> Any:
-    if name == "connections":
-        return mask_connections(settings.connections)
-    if name == "redact":
-        return len(settings.redact)  # The number of rules.
-    if name == "otlp_headers":
-        return mask_headers(settings.otlp_headers)
-    if name != "db":
-        return getattr(settings, name)
     from palaver.storage.paths import redact_url
 
-    return redact_url(settings.db)
+    # Of the rules of redaction, the number is shown.
+    masks = {"connections": mask_connections, "redact": len, "otlp_headers": mask_headers, "db": redact_url}
+    value = getattr(settings, name)
+    return masks[name](value) if name in masks else value
 
 
 def _inspect_workflows(targets: tuple[str, ...], settings: Settings) -> "tuple[list[dict[str, Any]], list[Check]]":
@@ -154,12 +151,6 @@ def _inspect_workflows(targets: tuple[str, ...], settings: Settings) -> "tuple[l
         row = {"name": description.name, "is_chat": description.is_chat, "place": workflow.place}
         rows.append(row | {"without_schema": unknown})
     return rows, faults
-
-
-def _package_versions() -> dict[str, str | None]:
-    from palaver.cli.doctor.checks import installed_version
-
-    return {name: installed_version(name) for name in _LISTED_PACKAGES}
 
 
 def _print_report(report: dict[str, Any]) -> None:

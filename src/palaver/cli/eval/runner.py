@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from palaver.cli.database import new_id
+from palaver.cli.testset import import_rows
 from palaver.core.runs import DEFAULT_PROJECT
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import utc_now
@@ -86,11 +87,8 @@ async def resolve_testset_id(database: "Database", project: str, text: str, file
 
 async def _import_file(database: "Database", project: str, file: Path, types: Types) -> str:
     from palaver.storage.testsets import repository as testsets
-    from palaver.storage.testsets.repository import TestSet
-    from palaver.testsets import commits
-    from palaver.testsets.commits import CommitInfo
     from palaver.testsets.files import format_of, open_reader
-    from palaver.testsets.importer import ImportTarget, import_file
+    from palaver.testsets.importer import ImportTarget
 
     testset = await database.read(testsets.find_testset, project, file.name)
     target = (
@@ -98,14 +96,8 @@ async def _import_file(database: "Database", project: str, file: Path, types: Ty
         if testset is not None
         else ImportTarget(testset=new_id("ts"), is_new=True)
     )
-    file_reader = open_reader(format_of(file.name), types=types)
-    async with import_file(database, project, target, file_reader, _read_chunks(file), now=utc_now) as imported_rows:
-        info, now = CommitInfo(message="palaver eval", at=utc_now()), utc_now()
-        if testset is not None:
-            await database.write(commits.commit, project, testset.id, imported_rows.prepared, info)
-        else:
-            new_testset = TestSet(id=target.testset, name=file.name, created_at=now, updated_at=now)
-            await database.write(commits.create_testset, project, new_testset, imported_rows.prepared, info)
+    reader = open_reader(format_of(file.name), types=types)
+    await import_rows(database, project, file.name, target, reader, _read_chunks(file), "palaver eval")
     return target.testset
 
 
@@ -366,9 +358,8 @@ async def _handle_interrupt(local_run: LocalRunner) -> AsyncGenerator[None]:
             raise KeyboardInterrupt
         cancel_tasks.add(loop.create_task(local_run.cancel()))
 
-    suppress_unsupported = suppress(
-        NotImplementedError, RuntimeError, ValueError
-    )  # Signal handlers need the main thread, and not Windows.
+    # Signal handlers need the main thread, and not Windows.
+    suppress_unsupported = suppress(NotImplementedError, RuntimeError, ValueError)
     with suppress_unsupported:
         loop.add_signal_handler(signal.SIGINT, stop)
     try:

@@ -22,7 +22,7 @@ from palaver.cli.trace.export import export_traces
 from palaver.cli.trace.importer import import_traces
 from palaver.cli.trace.selection import require_trace_id
 from palaver.cli.trace.tail import tail_traces
-from palaver.core import json
+from palaver.core.json import result_text
 from palaver.errors import NotFound
 from palaver.outbound import printable, printable_lines
 
@@ -150,8 +150,8 @@ def _conversation_lines(turn: "Turn") -> Iterator[str]:
 def _tool_lines(tool: "ToolStep") -> Iterator[str]:
     """Yield the lines of a tool that no message mentions."""
     yield click.style("tool", fg="green", bold=True)
-    yield f"  call {one_line(tool.name)}({one_line(_to_text(tool.inputs))})"
-    yield from _indented_lines(f"{'error' if tool.status == 'error' else 'result'}: {_to_text(tool.outputs)}")
+    yield f"  call {one_line(tool.name)}({one_line(result_text(tool.inputs))})"
+    yield from _indented_lines(f"{'error' if tool.status == 'error' else 'result'}: {result_text(tool.outputs)}")
 
 
 # Spans
@@ -180,28 +180,24 @@ def _span_lines(span: "Span") -> Iterator[str]:
     long_fields = ("name", "messages_in", "messages_out", "inputs", "outputs", "attributes", "events", "links")
     for name, value in msgspec.structs.asdict(span).items():
         if name not in long_fields and value not in (None, "", (), {}):
-            yield f"{name}: {one_line(_to_text(value))}"
+            yield f"{name}: {one_line(result_text(value))}"
     for title, messages in (("messages in", span.messages_in), ("messages out", span.messages_out)):
         if messages:
             yield from ("", click.style(title, underline=True), *render_transcript(messages))
     for title, value in (("inputs", span.inputs), ("outputs", span.outputs)):
         if value is not None:
-            yield from ("", click.style(title, underline=True), *_indented_lines(_to_text(value)))
+            yield from ("", click.style(title, underline=True), *_indented_lines(result_text(value)))
     if span.attributes:
         yield from ("", click.style("attributes", underline=True))
-        yield from (f"  {one_line(name)} = {one_line(_to_text(value))}" for name, value in span.attributes.items())
+        yield from (f"  {one_line(name)} = {one_line(result_text(value))}" for name, value in span.attributes.items())
     for event in span.events:
-        yield f"event {one_line(event.name)} {one_line(_to_text(event.attributes))}"
+        yield f"event {one_line(event.name)} {one_line(result_text(event.attributes))}"
     for link in span.links:
-        yield f"link {link.trace_id} {link.span_id} {one_line(_to_text(link.attributes))}"
+        yield f"link {link.trace_id} {link.span_id} {one_line(result_text(link.attributes))}"
 
 
 def _indented_lines(text: str) -> list[str]:
     return [f"  {line}" for line in printable_lines(text).split("\n")]
-
-
-def _to_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.encode(value).decode()
 
 
 @click.group()

@@ -11,10 +11,11 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeAlias, assert_never, cast
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, TypeAlias, assert_never, cast
 
 import click
 import msgspec
@@ -129,7 +130,7 @@ def _split_lines(stream: _Buffered, name: str) -> Iterator[FileLine | LineFault]
     for number, line in _number_lines(stream):
         if isinstance(line, FileLine) and number == 1 and not _is_json(line.text):
             body = _read_rest(stream, line.text, name)
-            if _is_json(body) or not _has_json_lines(body):
+            if _is_json(body) or not any(map(_is_json, body.split(b"\n", 10)[1:10])):
                 yield FileLine(None, body)
             else:
                 yield from (FileLine(number, text) for number, text in enumerate(body.split(b"\n"), 1))
@@ -152,11 +153,6 @@ def _number_lines(stream: _Buffered) -> Iterator[tuple[int, FileLine | LineFault
         elif text.strip(_BLANK):
             nonblank_count += 1
             yield nonblank_count, FileLine(number, text)
-
-
-def _has_json_lines(body: bytes) -> bool:
-    """Whether a file with a broken first line has lines of JSON."""
-    return any(map(_is_json, body.split(b"\n", 10)[1:10]))
 
 
 def _is_json(text: bytes) -> bool:
@@ -234,16 +230,19 @@ def import_traces(files: tuple[str, ...], as_json: bool, project: str, db: str |
     counts = _ImportCounts()
     asyncio.run(_import(db, project, files, counts))
     if as_json:
-        echo(printable_json(msgspec.json.encode(counts.as_dict()).decode()))
+        echo(printable_json(msgspec.json.encode(counts).decode()))
     else:
         echo(counts.summary())
     return 1 if counts.rejected else 0
 
 
+@dataclass
 class _ImportCounts:
-    def __init__(self) -> None:
-        self.new = self.replaced = self.unchanged = self.rejected = 0
-        self.reasons: list[str] = []
+    new: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    rejected: int = 0
+    reasons: list[str] = field(default_factory=list[str])
 
     def reject(self, location: str, reasons: Sequence[str], printer: Printer) -> None:
         """Count rejected spans, and print the first reasons."""
@@ -251,15 +250,6 @@ class _ImportCounts:
             self.reasons.append(f"{location}: {printable(reason, 300)}")
             printer(f"rejected: {self.reasons[-1]}", err=True)
         self.rejected += len(reasons)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "new": self.new,
-            "replaced": self.replaced,
-            "unchanged": self.unchanged,
-            "rejected": self.rejected,
-            "reasons": self.reasons,
-        }
 
     def summary(self) -> str:
         existing_text = (f"{self.replaced:,} replaced, " if self.replaced else "") + f"{self.unchanged:,} there already"
@@ -284,22 +274,14 @@ async def _import(db: str | None, project: str, files: Sequence[str], counts: _I
                     await importer.store(chunk)
 
 
+@dataclass(frozen=True)
 class _FileImporter:
-    def __init__(
-        self,
-        name: str,
-        project: str,
-        database: "Database",
-        redact: "Callable[[Span], Span]",
-        counts: _ImportCounts,
-        printer: Printer,
-    ) -> None:
-        self._name = name
-        self._project = project
-        self._database = database
-        self._redact = redact
-        self._counts = counts
-        self._printer = printer
+    name: str
+    project: str
+    database: "Database"
+    redact: "Callable[[Span], Span]"
+    counts: _ImportCounts
+    printer: Printer
 
     async def store(self, chunk: FileChunk) -> None:
         """Store a chunk, and report the lines and spans that are rejected."""
@@ -314,8 +296,8 @@ class _FileImporter:
                 assert_never(chunk)
 
     def _reject(self, number: int | None, *reasons: str) -> None:
-        location = self._name if number is None else f"{self._name}, line {number}"
-        self._counts.reject(location, reasons, self._printer)
+        location = self.name if number is None else f"{self.name}, line {number}"
+        self.counts.reject(location, reasons, self.printer)
 
     # Rows
 
@@ -327,8 +309,8 @@ class _FileImporter:
         number, body = request.line
         media_type = MEDIA_TYPES[request.encoding]
         try:
-            trace_request = TraceRequest(project=self._project, body=body, media_type=media_type, received_at=_now())
-            result = ingest_request(trace_request, self._redact, RequestLimits(compressed_bytes=MAX_LINE_BYTES))
+            trace_request = TraceRequest(project=self.project, body=body, media_type=media_type, received_at=_now())
+            result = ingest_request(trace_request, self.redact, RequestLimits(compressed_bytes=MAX_LINE_BYTES))
         except PalaverError as error:  # A server would reject it as well.
             self._reject(number, error.message)
             return []
@@ -340,10 +322,10 @@ class _FileImporter:
 
         rows: list[SpanRow] = []
         for line in lines:
-            span = _parse_record(line, self._project)
+            span = _parse_record(line, self.project)
             if isinstance(span, str):
                 self._reject(line.number, span)
-            elif span_rows := build_rows([span], self._redact):
+            elif span_rows := build_rows([span], self.redact):
                 rows += span_rows
             else:
                 self._reject(line.number, "it could not be read")
@@ -361,7 +343,7 @@ class _FileImporter:
         from palaver.storage.spans import writes as spans
 
         try:
-            inserted = await self._database.write(spans.insert_spans, rows, today=_now().date())
+            inserted = await self.database.write(spans.insert_spans, rows, today=_now().date())
         except PalaverError:
             raise  # Concerns all rows, e.g. a full disk.
         except Exception:
@@ -372,9 +354,9 @@ class _FileImporter:
             await self._store_rows(rows[:half], number)
             await self._store_rows(rows[half:], number)
             return
-        counts = self._counts
-        counts.new, counts.replaced = counts.new + inserted.new, counts.replaced + inserted.replaced
-        counts.unchanged += inserted.ignored
+        self.counts.new += inserted.new
+        self.counts.replaced += inserted.replaced
+        self.counts.unchanged += inserted.ignored
 
 
 def _parse_record(line: FileLine, project: str) -> "Span | str":

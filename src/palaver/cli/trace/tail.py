@@ -97,20 +97,20 @@ class SpanFollower:
 
     async def poll(self) -> "Sequence[SpanListItem]":
         """Return the spans stored since the last call."""
+        return await self._next_arrivals(self._query)
+
+    async def _next_arrivals(self, *query: "SpanQuery", heads: bool = False) -> "list[SpanListItem]":
+        """Return the spans stored since the last position.
+
+        It goes back if the last position is lower: positions are reused after the last spans were erased.
+        """
         from palaver.storage.spans import queries
 
-        await self._rewind()
-        read = self._database.read
-        arrivals = await read(queries.list_arrivals, self._project, self._last_position, self._query, limit=_PAGE_SPANS)
-        if arrivals:
-            self._last_position = arrivals[-1].position
+        read, project = self._database.read, self._project
+        after = min(self._last_position, await read(queries.last_position))
+        arrivals = await read(queries.list_arrivals, project, after, *query, heads=heads, limit=_PAGE_SPANS)
+        self._last_position = arrivals[-1].position if arrivals else after
         return [arrival.row for arrival in arrivals]
-
-    async def _rewind(self) -> None:
-        """Go back to the last position if it is lower: positions are reused after the last spans were erased."""
-        from palaver.storage.spans import queries
-
-        self._last_position = min(self._last_position, await self._database.read(queries.last_position))
 
 
 class TraceFollower(SpanFollower):
@@ -122,7 +122,6 @@ class TraceFollower(SpanFollower):
         self._printed_traces: OrderedDict[str, None] = OrderedDict()
 
     async def start(self, lines: int) -> "Sequence[SpanListItem]":
-        """Return the last stored traces."""
         from palaver.storage.spans import queries
 
         page = await self._first_page(queries.list_traces, lines)
@@ -134,13 +133,10 @@ class TraceFollower(SpanFollower):
         """Return the traces whose root was stored, or timed out, since the last call."""
         from palaver.storage.spans import queries
 
-        await self._rewind()
-        read = self._database.read
-        arrivals = await read(queries.list_arrivals, self._project, self._last_position, heads=True, limit=_PAGE_SPANS)
+        heads = await self._next_arrivals(heads=True)
         now = time.monotonic()
         ready: list[str] = []
-        for position, row in arrivals:
-            self._last_position = position
+        for row in heads:
             if row.trace_id in self._printed_traces:
                 continue
             if row.parent_id is None:
@@ -151,7 +147,9 @@ class TraceFollower(SpanFollower):
         for trace in ready:
             self._rootless_since.pop(trace, None)
             self._remember(trace)
-        return await read(queries.list_matching_traces, self._project, ready, self._query) if ready else []
+        if not ready:
+            return []
+        return await self._database.read(queries.list_matching_traces, self._project, ready, self._query)
 
     def _remember(self, trace: str) -> None:
         self._printed_traces[trace] = None
