@@ -6,10 +6,11 @@ Pure functions. Documents are untrusted: the readers never raise, and bound the 
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Literal, TypeGuard, cast
+from typing import Literal, cast
 
 from msgspec import UNSET, Struct, field
 
+from palaver.core.json import dict_or_empty, is_object
 from palaver.outbound import printable
 
 Evidence = Literal[
@@ -133,7 +134,7 @@ def read_inspect(document: object) -> DocumentFacts:
         endpoint=endpoint,
         streams=streams if isinstance(streams, bool) else None,
         schemas=schemas,
-        parameters=_object(
+        parameters=dict_or_empty(
             _copy_schemas({"parameters": _first_object(document, _PARAMETER_PATHS)}, warnings).get("parameters")
         ),
         name=_text(revision.get("name")) or _text(revision.get("slug")),
@@ -225,8 +226,8 @@ def _operations(document: object, base_path: str) -> dict[str, object]:
     """Return the known POST operations, preferably those below the base path."""
     for prefix in dict.fromkeys((base_path, "")):
         operations = {name: _get_path(document, "paths", prefix + name, "post") for name in _OPERATIONS}
-        if any(_is_object(operation) for operation in operations.values()):
-            return {name: operation for name, operation in operations.items() if _is_object(operation)}
+        if any(is_object(operation) for operation in operations.values()):
+            return {name: operation for name, operation in operations.items() if is_object(operation)}
     return {}
 
 
@@ -236,19 +237,19 @@ def _body_schemas(operation: object, document: object) -> list[object]:
         (
             content
             for variant in _schema_variants(_get_path(operation, "requestBody"), document)
-            for kind, content in _object(variant.get("content")).items()
+            for kind, content in dict_or_empty(variant.get("content")).items()
             if kind.startswith("application/json")
         ),
         None,
     )
     body = _get_path(content, "schema")
-    if not _is_object(body) or (
+    if not is_object(body) or (
         body and all(variant.keys() <= _REFERENCE_KEYWORDS for variant in _schema_variants(body, document))
     ):
         return []  # Absent, or only a reference that is not followed.
     properties = _properties(body, document) or {}
     data = _properties(properties.get("data"), document) or {}
-    return [body, *(fields["inputs"] for fields in (properties, data) if _is_object(fields.get("inputs")))]
+    return [body, *(fields["inputs"] for fields in (properties, data) if is_object(fields.get("inputs")))]
 
 
 def _has_messages(schemas: Iterable[object], document: object) -> bool:
@@ -257,7 +258,7 @@ def _has_messages(schemas: Iterable[object], document: object) -> bool:
 
 def _input_schema(schemas: list[object], document: object) -> dict[str, object]:
     """Return one schema of all inputs: the innermost, with the messages of the outer one."""
-    outer, inner = _properties(schemas[0], document) or {}, _object(schemas[-1])
+    outer, inner = _properties(schemas[0], document) or {}, dict_or_empty(schemas[-1])
     if len(schemas) == 1 or "messages" not in outer:
         return inner
     return {**inner, "properties": {"messages": outer["messages"], **(_properties(inner, document) or {})}}
@@ -278,9 +279,9 @@ def _marked_property(schemas: Iterable[object], root: object) -> str | None:
 
 def _properties(schema: object, root: object) -> dict[str, object] | None:
     property_sets = [
-        _object(variant["properties"])
+        dict_or_empty(variant["properties"])
         for variant in _schema_variants(schema, root)
-        if _is_object(variant.get("properties"))
+        if is_object(variant.get("properties"))
     ]
     if not property_sets:
         return None
@@ -294,7 +295,7 @@ def _schema_variants(schema: object, root: object) -> Iterator[dict[str, object]
     seen: set[int] = set()
     pending = [schema]
     while pending and len(seen) < _MAX_VARIANTS:
-        variant = _object(pending.pop(0))
+        variant = dict_or_empty(pending.pop(0))
         if not variant or id(variant) in seen:
             continue
         seen.add(id(variant))
@@ -323,12 +324,12 @@ class _BoundedCopy:
         self.has_remote_ref = False
 
     def copy(self, value: object, depth: int = 0, outer_refs: tuple[str, ...] = ()) -> object:
-        self.remaining_chars -= 1 + (len(value) if isinstance(value, str) else sum(map(len, _object(value))))
+        self.remaining_chars -= 1 + (len(value) if isinstance(value, str) else sum(map(len, dict_or_empty(value))))
         if self.remaining_chars < 0 or depth > MAX_SCHEMA_DEPTH:
             raise _TooLarge
         if isinstance(value, list):
             return [self.copy(member, depth + 1, outer_refs) for member in _list(cast("object", value))]
-        if not _is_object(value):
+        if not is_object(value):
             return value
         ref, entries = value.get("$ref"), value
         if isinstance(ref, str):
@@ -341,7 +342,7 @@ class _BoundedCopy:
                 entries["$ref"] = ref
             else:
                 return self.copy(
-                    {**_object(_resolve_ref(ref, self.document)), **entries}, depth + 1, (*outer_refs, ref)
+                    {**dict_or_empty(_resolve_ref(ref, self.document)), **entries}, depth + 1, (*outer_refs, ref)
                 )
         return {key: self.copy(entry, depth + 1, outer_refs) for key, entry in entries.items()}
 
@@ -353,7 +354,7 @@ def _copy_schemas(schemas: Mapping[str, object], warnings: list[str], document: 
     """
     copies: dict[str, object] = {}
     for key, schema in schemas.items():
-        if not _is_object(schema):
+        if not is_object(schema):
             continue
         bounded_copy = _BoundedCopy(document)
         try:
@@ -371,20 +372,14 @@ def _copy_schemas(schemas: Mapping[str, object], warnings: list[str], document: 
 def _get_path(value: object, *path: str) -> object:
     """Return the value at a path of keys, or UNSET."""
     for key in path:
-        value = _object(value).get(key, UNSET)
+        value = dict_or_empty(value).get(key, UNSET)
     return value
 
 
 def _first_object(document: object, paths: Iterable[tuple[str, ...]]) -> dict[str, object]:
-    return next((entries for path in paths if (entries := _object(_get_path(document, *path)))), _object(None))
-
-
-def _is_object(value: object) -> TypeGuard[dict[str, object]]:
-    return isinstance(value, dict)
-
-
-def _object(value: object) -> dict[str, object]:
-    return value if _is_object(value) else {}
+    return next(
+        (entries for path in paths if (entries := dict_or_empty(_get_path(document, *path)))), dict_or_empty(None)
+    )
 
 
 def _list(value: object) -> list[object]:

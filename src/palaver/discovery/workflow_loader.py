@@ -52,22 +52,21 @@ def load_one(target: str) -> list[Workflow]:
     modules, name = _load_modules(target)
     if name:
         return [_named_workflow(modules[0], name, target)]
-    workflows = [value for module in modules for value in _public_values(module) if _is_workflow(value)]
+    workflows = _unique(filter(_is_workflow, _public_values(modules)))
     if not workflows:
         raise NothingFound(f"{target} declares no workflow: decorate a function with @chat or @workflow.")
-    return _unique(workflows)
+    return workflows
 
 
 def load_modules_of(target: str) -> list[Workflow]:
     """Load all workflows in the modules of a target, also if it names one of them."""
-    modules, _ = _load_modules(target)
-    return _unique(value for module in modules for value in _public_values(module) if _is_workflow(value))
+    return _unique(filter(_is_workflow, _public_values(_load_modules(target)[0])))
 
 
 def load_evaluators(targets: Iterable[str]) -> list[DeclaredEvaluator]:
     """Load the evaluators in the modules of all targets, without duplicates."""
     modules = [module for target in targets for module in _load_modules(target)[0]]
-    return _unique(value for module in modules for value in _public_values(module) if _is_evaluator(value))
+    return _unique(filter(_is_evaluator, _public_values(modules)))
 
 
 def installed_evaluators() -> list[DeclaredEvaluator]:
@@ -213,8 +212,8 @@ def _convert_load_errors(target: str) -> Generator[None]:
 # Values of a module
 
 
-def _public_values(module: ModuleType) -> list[object]:
-    return [value for name, value in vars(module).items() if not name.startswith("_")]
+def _public_values(modules: Iterable[ModuleType]) -> list[object]:
+    return [value for module in modules for name, value in vars(module).items() if not name.startswith("_")]
 
 
 def _named_workflow(module: ModuleType, name: str, target: str) -> Workflow:
