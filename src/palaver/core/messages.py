@@ -1,6 +1,7 @@
 """Messages, their roles and parts, files and token usage."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Any, Literal, Self, TypeVar, get_args
 
 import msgspec
@@ -242,14 +243,21 @@ def _replace_message_files(message: Message, change: Callable[[File], Part]) -> 
 UNKNOWN_MEDIA_TYPE = "application/octet-stream"
 
 
-def file_from_url(url: str, media_type: str, *, filename: str | None = None, detail: str | None = None) -> File:
-    """Create a file from its URL; a base64 `data:` URL becomes its content."""
+def file_from_url(
+    url: str,
+    default_type: str,
+    *,
+    media_type: str | None = None,
+    filename: str | None = None,
+    detail: str | None = None,
+) -> File:
+    """Create a file from its URL; a base64 `data:` URL becomes its content. `media_type` overrides that of the URL."""
     if url[:5] == "data:":
         head, comma, data = url.partition(",")
         if head.endswith(";base64") and comma:
-            media_type = head.removeprefix("data:").removesuffix(";base64") or media_type
-            return File(media_type, None, data, None, filename, detail)
-    return File(media_type, url, None, None, filename, detail)
+            media_type = media_type or head.removeprefix("data:").removesuffix(";base64")
+            return File(media_type or default_type, None, data, None, filename, detail)
+    return File(media_type or default_type, url, None, None, filename, detail)
 
 
 def file_to_url(file: File) -> str:
@@ -263,6 +271,39 @@ def unique_calls(calls: Iterable[ToolCall]) -> Iterable[ToolCall]:
     for call in calls:
         known.setdefault(call.call_id, call)
     return known.values()
+
+
+def split_results(message: Message) -> list[Message]:
+    """Split results off into tool messages; only the first message keeps the id."""
+    if message.role == "tool" or not message.tool_results:
+        return [message]
+    messages: list[Message] = []
+    message_id = message.id
+    for are_results, parts in groupby(message.parts, lambda part: type(part) is ToolResult):
+        if are_results:
+            messages += [Message("tool", (part,)) for part in parts]
+        else:
+            messages.append(Message(message.role, tuple(parts), message_id, message.name))
+            message_id = None
+    return messages
+
+
+def join_texts_or_json(parts: Sequence[Part], value: Any) -> Any:
+    """Return a tool's output: the texts joined if `parts` are nothing else, or `value`. Raises NotJson."""
+    texts = [part.text for part in parts if type(part) is Text]
+    return "".join(texts) if len(texts) == len(parts) else json.ensure_json(value)
+
+
+class _Annotations(msgspec.Struct, gc=False):  # A Struct: msgspec would inspect a bare tuple type on every call.
+    annotations: tuple[Annotation, ...] = ()
+
+
+def read_annotations(value: Any) -> tuple[Annotation, ...]:
+    """Read annotations in Palaver's own format; malformed ones are dropped."""
+    try:
+        return msgspec.convert({"annotations": value}, _Annotations).annotations
+    except (msgspec.ValidationError, UnicodeError):
+        return ()
 
 
 _ROLE_SYNONYMS: dict[str, Role] = {

@@ -7,13 +7,12 @@ blocks, such as those of server-side tools, are kept raw. The block `palaver:dat
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Any, cast
 
 import msgspec
 
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.detection import content_of, speaker_role
+from palaver.core.dialects.detection import content_of, read_role
 from palaver.core.json import (
     Object,
     argument_text,
@@ -25,7 +24,6 @@ from palaver.core.json import (
     without_none,
 )
 from palaver.core.messages import (
-    ROLE_ALIASES,
     UNKNOWN_MEDIA_TYPE,
     Annotation,
     Data,
@@ -39,7 +37,7 @@ from palaver.core.messages import (
     ToolCall,
     ToolResult,
     file_from_url,
-    parse_role,
+    split_results,
 )
 
 LOSSES: Sequence[str] = (
@@ -91,32 +89,18 @@ def write(messages: Sequence[Message]) -> list[Any]:
 
 
 def _read_messages(element: Object, index: int) -> list[Message]:
-    role_text, message_id = element.get("role"), optional_str(element.get("id"))
-    name = optional_str(element.get("name"))
-    role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
-    if role is None:
-        role, role_name = parse_role(speaker_role(element) or "", answers_a_call="tool_call_id" in element)
-        name = role_name if name is None else name
+    message_id, name = optional_str(element.get("id")), optional_str(element.get("name"))
+    role, role_name = read_role(element, answers_a_call="tool_call_id" in element)
+    name = role_name if name is None else name
     content = content_of(element)
     parts = _read_parts(element, content, index)
     if ToolResult not in map(type, parts):
         if role == "tool":
             parts = [ToolResult(optional_str(element.get("tool_call_id")) or "", _read_output(content))]
         return [Message(role, tuple(parts), message_id, name)]
-    messages = _split_results(parts, "user" if role == "tool" else role, name)
+    messages = split_results(Message("user" if role == "tool" else role, tuple(parts), None, name))
     if message_id is not None:
         messages[0] = msgspec.structs.replace(messages[0], id=message_id)
-    return messages
-
-
-def _split_results(parts: Sequence[Part], role: Role, name: str | None) -> list[Message]:
-    """Make each result a message, and the parts between results."""
-    messages: list[Message] = []
-    for are_results, group in groupby(parts, lambda part: type(part) is ToolResult):
-        if are_results:
-            messages += [Message("tool", (result,)) for result in group]
-        else:
-            messages.append(Message(role, tuple(group), None, name))
     return messages
 
 
@@ -131,7 +115,8 @@ def _read_parts(element: Object, content: Any, index: int) -> list[Part]:
                 parts.append(part)
         elif part is not None:
             parts.append(part)
-    parts += [call for call in chat_completions.read_tool_calls(element, index) if call.call_id not in calls]
+    if extra_calls := chat_completions.read_tool_calls(element, index):
+        parts += [call for call in extra_calls if call.call_id not in calls]
     return parts
 
 
@@ -247,15 +232,11 @@ def _encode_text(text: str) -> str:
 
 
 def _group_by_role(message: Message) -> Iterable[tuple[Role, Sequence[Part]]]:
-    if message.role == "tool":
-        if message.tool_results:
-            yield "tool", message.tool_results
-        return
-    role = "system" if message.role == "developer" else message.role
-    if not message.parts:
-        yield role, ()
-    for are_results, parts in groupby(message.parts, lambda part: isinstance(part, ToolResult)):
-        yield ("tool" if are_results else role), tuple(parts)
+    for piece in split_results(message):
+        if piece.role != "tool":
+            yield ("system" if piece.role == "developer" else piece.role), piece.parts
+        elif piece.tool_results:
+            yield "tool", piece.tool_results
 
 
 def _content(blocks: list[Any]) -> str | list[Any]:

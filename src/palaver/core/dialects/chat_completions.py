@@ -4,14 +4,20 @@ Also read: `text`, `message` or `parts` in place of `content`, role aliases, Ope
 other clients ignore: `reasoning_content`, and `palaver` with data parts and a result's `is_error`.
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-import msgspec
-
-from palaver.core.dialects.detection import content_of, speaker_role
-from palaver.core.json import Object, argument_text, as_list, dict_or_empty, ensure_json, optional_str, result_text
+from palaver.core.dialects.detection import content_of, read_role
+from palaver.core.json import (
+    Object,
+    argument_text,
+    as_list,
+    dict_or_empty,
+    ensure_json,
+    optional_str,
+    result_text,
+    without_none,
+)
 from palaver.core.messages import (
     ROLE_ALIASES,
     UNKNOWN_MEDIA_TYPE,
@@ -28,7 +34,8 @@ from palaver.core.messages import (
     ToolResult,
     file_from_url,
     file_to_url,
-    parse_role,
+    join_texts_or_json,
+    split_results,
     unique_calls,
 )
 
@@ -78,15 +85,11 @@ def read_tool_calls(element: Object, index: int) -> list[ToolCall]:
 
 
 def _read_messages(element: Object, index: int, open_functions: dict[str, str]) -> list[Message]:
-    role_text, name = element.get("role"), element.get("name")
-    role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
-    if role is None:
-        role, role_name = parse_role(speaker_role(element) or "", answers_a_call="tool_call_id" in element)
-        name = name if isinstance(name, str) else role_name
-    elif name is not None and not isinstance(name, str):
-        name = None
+    role, role_name = read_role(element, answers_a_call="tool_call_id" in element)
+    name = element.get("name")
+    name = name if isinstance(name, str) else role_name
     content = content_of(element)
-    results = _read_results(content)
+    results = [] if type(content) is str else _read_results(content)
     if role == "tool":
         results = results or [_read_result(element, content, _answered_call_id(element, name, open_functions))]
         return [Message("tool", (result,), None, name) for result in results]
@@ -195,10 +198,10 @@ def _read_sdk_file(part: Object, source: Any, default_type: str) -> File | None:
     if not isinstance(source, str):
         return None
     media_type = optional_str(part.get("mediaType")) or optional_str(part.get("mimeType"))
+    filename = optional_str(part.get("filename"))
     if source.startswith(("data:", "https:", "http:")):
-        file = file_from_url(source, media_type or default_type, filename=optional_str(part.get("filename")))
-        return msgspec.structs.replace(file, media_type=media_type) if media_type else file
-    return File(media_type=media_type or default_type, data=source, filename=optional_str(part.get("filename")))
+        return file_from_url(source, default_type, media_type=media_type, filename=filename)
+    return File(media_type=media_type or default_type, data=source, filename=filename)
 
 
 def _read_attachment(file: Object) -> File:
@@ -248,10 +251,7 @@ def _read_result(element: Object, content: Any, call_id: str) -> ToolResult:
 def _read_output(content: Any) -> Any:
     """Read a tool's result; a list of only texts is joined."""
     if isinstance(content, list):
-        parts = _read_parts(cast("Any", content))
-        texts = [part.text for part in parts if isinstance(part, Text)]
-        if len(texts) == len(parts):
-            return "".join(texts)
+        return join_texts_or_json(_read_parts(cast("Any", content)), content)
     return ensure_json(content)
 
 
@@ -293,19 +293,14 @@ def _read_annotation(item: Any) -> Annotation | None:
 
 
 def _write_messages(message: Message) -> Iterable[dict[str, Any]]:
-    if message.role == "tool":
-        yield from (_write_result(result, message.name) for result in message.tool_results)
-        return
-    if not message.parts:
-        yield _write_message(message, ())
-    for are_results, parts in groupby(message.parts, lambda part: isinstance(part, ToolResult)):
-        if are_results:
-            yield from (_write_result(part) for part in parts if isinstance(part, ToolResult))
+    for piece in split_results(message):
+        if piece.role == "tool":
+            yield from (_write_result(result, piece.name) for result in piece.tool_results)
         else:
-            yield _write_message(message, tuple(parts))
+            yield _write_message(piece)
 
 
-def _write_result(result: ToolResult, name: str | None = None) -> dict[str, Any]:
+def _write_result(result: ToolResult, name: str | None) -> dict[str, Any]:
     element: dict[str, Any] = {"role": "tool", "tool_call_id": result.call_id, "content": result_text(result.output)}
     if name is not None:
         element["name"] = name
@@ -314,12 +309,13 @@ def _write_result(result: ToolResult, name: str | None = None) -> dict[str, Any]
     return element
 
 
-def _write_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
+def _write_message(message: Message) -> dict[str, Any]:
+    parts = message.parts
     texts = [part for part in parts if isinstance(part, Text) and part.text]
     refusal = "".join(part.text for part in parts if isinstance(part, Refusal))
     calls = [part for part in parts if isinstance(part, ToolCall)]
     data = [{"name": part.name, "value": part.value} for part in parts if isinstance(part, Data)]
-    element: dict[str, Any] = {"role": message.role, "content": _content(parts)}
+    element: dict[str, Any] = {"role": message.role, "content": write_content(parts, _write_file)}
     if message.name is not None:
         element["name"] = message.name
     if message.role == "assistant":
@@ -342,12 +338,17 @@ def _write_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
     return element
 
 
-def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
+def write_content(
+    parts: Sequence[Part],
+    write_file: Callable[[File], dict[str, Any]],
+    text_types: tuple[type[Text | Refusal], ...] = (Text,),
+) -> str | list[dict[str, Any]]:
+    """Return texts and files; neighbouring texts are joined, and nothing but text is a string."""
     content: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, File):
-            content.append(_write_file(part))
-        elif isinstance(part, Text) and part.text:
+            content.append(write_file(part))
+        elif isinstance(part, text_types) and part.text:
             if content and content[-1]["type"] == "text":
                 content[-1] = {"type": "text", "text": content[-1]["text"] + part.text}
             else:
@@ -364,18 +365,11 @@ def _write_file(file: File) -> dict[str, Any]:
     if kind == "audio" and file.data:
         return {"type": "input_audio", "input_audio": {"data": file.data, "format": subtype}}
     if kind == "image" and file.file_id is None:
-        image = {"url": file_to_url(file), "detail": file.detail}
-        return {"type": "image_url", "image_url": {key: value for key, value in image.items() if value is not None}}
-    attachment: dict[str, Any] = {}
-    if file.file_id is not None:
-        attachment["file_id"] = file.file_id
-    else:
-        attachment["file_data"] = file_to_url(file)
-    if file.filename is not None:
-        attachment["filename"] = file.filename
-    return {"type": "file", "file": attachment}
+        return {"type": "image_url", "image_url": without_none(url=file_to_url(file), detail=file.detail)}
+    source = {"file_data": file_to_url(file)} if file.file_id is None else {"file_id": file.file_id}
+    return {"type": "file", "file": {**source, **without_none(filename=file.filename)}}
 
 
 def _write_annotation(note: Annotation) -> dict[str, Any]:
-    fields = {"url": note.url, "title": note.title, "start_index": note.start, "end_index": note.end}
-    return {"type": "url_citation", "url_citation": {key: value for key, value in fields.items() if value is not None}}
+    fields = without_none(url=note.url, title=note.title, start_index=note.start, end_index=note.end)
+    return {"type": "url_citation", "url_citation": fields}

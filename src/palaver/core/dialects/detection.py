@@ -21,6 +21,7 @@ from palaver.core.json import (
     list_items,
     plain_copy,
 )
+from palaver.core.messages import ROLE_ALIASES, Role, parse_role
 
 
 def content_of(element: Object) -> Any:
@@ -87,6 +88,15 @@ def speaker_role(element: Object) -> str | None:
         if is_text(sender_name) and is_known_role(sender_name):
             return str.__str__(sender_name)
     return None
+
+
+def read_role(element: Object, default: str = "", *, answers_a_call: bool = False) -> tuple[Role, str | None]:
+    """Return the role of an element, and the name that an unknown role stands for (see `parse_role`)."""
+    role_text = element.get("role")
+    role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
+    if role is not None:
+        return role, None
+    return parse_role(speaker_role(element) or default, answers_a_call=answers_a_call)
 
 
 def is_known_role(role: str) -> bool:
@@ -387,11 +397,6 @@ class Segment(msgspec.Struct, frozen=True, gc=False):
     """Index of the first element in the original list."""
 
 
-def is_unknown_element(element: object) -> bool:
-    message = as_dict(element)
-    return detect_element(message) is None and detect_element(unwrap_message(message)) is None
-
-
 def is_chat_messages(value: object) -> bool:
     """The strict test: a list of messages, at least one of them with a known role."""
     if not is_list(value):
@@ -497,8 +502,8 @@ def explain_rejection(value: object) -> tuple[int | None, str]:
     if not is_list(value):
         return None, "is not a list of messages"
     for index, element in enumerate(list_items(value)):
-        if is_unknown_element(element):
-            message = as_dict(element)
+        message = as_dict(element)
+        if detect_element(message) is None and detect_element(unwrap_message(message)) is None:
             if message is None:
                 return index, "is not an object"
             if speaker_role(message) is None:

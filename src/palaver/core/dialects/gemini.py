@@ -6,13 +6,12 @@ extensions, which other clients ignore, are under a part's `partMetadata.palaver
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.detection import content_of, speaker_role
+from palaver.core.dialects.detection import content_of, read_role
 from palaver.core.json import (
     Object,
     argument_text,
@@ -25,7 +24,6 @@ from palaver.core.json import (
     without_none,
 )
 from palaver.core.messages import (
-    ROLE_ALIASES,
     UNKNOWN_MEDIA_TYPE,
     Data,
     File,
@@ -38,7 +36,8 @@ from palaver.core.messages import (
     ToolCall,
     ToolResult,
     file_from_url,
-    parse_role,
+    join_texts_or_json,
+    split_results,
     unique_calls,
 )
 
@@ -189,10 +188,7 @@ class _CallMatcher(Struct):
 
 def _read_messages(element: Any, index: int, calls: _CallMatcher) -> list[Message]:
     fields = dict_or_empty(element)
-    role_text, name = fields.get("role"), None
-    role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
-    if role is None:
-        role, name = parse_role(speaker_role(fields) or "user")
+    role, name = read_role(fields, "user")
     messages: list[Message] = []
     group: list[tuple[int, Any]] = []
     for position, item in enumerate(as_list(content_of(fields))):
@@ -220,8 +216,7 @@ def _read_group(
         return [Message(role, tuple(parts), None, name)] if parts else []
     if not group:
         return []
-    texts = [part.text for part in parts if type(part) is Text]
-    output = "".join(texts) if len(texts) == len(parts) else ensure_json([item for _, item in group])
+    output = join_texts_or_json(parts, [item for _, item in group])
     return [Message.tool(optional_str(element.get("tool_call_id")) or "", output)]  # Without a call id.
 
 
@@ -303,8 +298,13 @@ def _function_response(item: Any) -> Object | None:
 
 def _read_result(response: Object, calls: _CallMatcher) -> Message:
     files = [file for item in as_list(response.get("parts")) if (file := _read_file(dict_or_empty(item))) is not None]
-    name = optional_str(response.get("name")) or ""
-    return _result_message(optional_str(response.get("id")), name, response.get("response"), files, calls)
+    call_id, name = calls.answer(optional_str(response.get("id")), optional_str(response.get("name")) or "")
+    output, is_error = response.get("response"), False
+    fields = dict_or_empty(output)
+    if len(fields) == 1:  # By convention `output` or `error`.
+        is_error = "error" in fields
+        output = fields["error"] if is_error else fields.get("output", fields)
+    return Message("tool", (ToolResult(call_id, ensure_json(output), is_error), *files), None, name)
 
 
 def _remote_file(uri: str, media_type: str | None, filename: str | None) -> File:
@@ -312,23 +312,7 @@ def _remote_file(uri: str, media_type: str | None, filename: str | None) -> File
     if not uri.startswith("data:"):
         url, file_id = (uri, None) if "://" in uri else (None, uri)
         return File(media_type or UNKNOWN_MEDIA_TYPE, url, None, file_id, filename)
-    file = file_from_url(uri, media_type or UNKNOWN_MEDIA_TYPE, filename=filename)
-    return file if media_type in (None, "", file.media_type) else structs.replace(file, media_type=media_type)
-
-
-def _result_message(call_id: str | None, name: str, output: Any, files: Sequence[File], calls: _CallMatcher) -> Message:
-    call_id, message_name = calls.answer(call_id, name)
-    fields, is_error = dict_or_empty(output), False
-    if len(fields) == 1:
-        output, is_error = _outcome(fields)
-    return Message("tool", (ToolResult(call_id, ensure_json(output), is_error), *files), None, message_name)
-
-
-def _outcome(fields: Object) -> tuple[Any, bool]:
-    """Return output and whether it is an error; by convention a response has one of these keys."""
-    if "output" in fields:
-        return fields["output"], False
-    return (fields["error"], True) if "error" in fields else (fields, False)
+    return file_from_url(uri, UNKNOWN_MEDIA_TYPE, media_type=media_type, filename=filename)
 
 
 def _field(item: Any, name: str) -> Any:
@@ -350,19 +334,12 @@ class _ContentsWriter:
         """The parts of the last content if they are results; the next result is added to them."""
 
     def add(self, message: Message) -> None:
-        if message.role == "tool":
-            for result in message.tool_results:
-                self._add_result(result, message.name)
-            return
-        if not message.parts:
-            self._add_content(message.role, ())
-        for are_results, parts in groupby(message.parts, lambda part: isinstance(part, ToolResult)):
-            if are_results:
-                for part in parts:
-                    if isinstance(part, ToolResult):
-                        self._add_result(part, None)
+        for piece in split_results(message):
+            if piece.role == "tool":
+                for result in piece.tool_results:
+                    self._add_result(result, piece.name)
             else:
-                self._add_content(message.role, parts)
+                self._add_content(piece.role, piece.parts)
 
     def _add_content(self, role: Role, content: Iterable[Part]) -> None:
         parts: list[dict[str, Any]] = []

@@ -7,13 +7,12 @@ and server-side tools are kept in a data part `gen-ai:<type>` and written back u
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import Any, assert_never, cast
 
 import msgspec
 
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.detection import content_of, dialect_of, speaker_role
+from palaver.core.dialects.detection import content_of, dialect_of, read_role
 from palaver.core.json import (
     Object,
     argument_text,
@@ -27,7 +26,6 @@ from palaver.core.json import (
 from palaver.core.messages import (
     ROLE_ALIASES,
     UNKNOWN_MEDIA_TYPE,
-    Annotation,
     Data,
     File,
     Message,
@@ -38,7 +36,9 @@ from palaver.core.messages import (
     ToolCall,
     ToolResult,
     file_from_url,
-    parse_role,
+    join_texts_or_json,
+    read_annotations,
+    split_results,
 )
 
 LOSSES: Sequence[str] = (
@@ -100,15 +100,13 @@ def _read_plain_text(element: Object) -> Message | None:
 
 def _read_message(element: Object, index: int) -> Message:
     """Read one element; calls may have no id yet."""
-    role_text, name = element.get("role"), None
-    role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
     call_id = optional_str(element.get("tool_call_id"))
-    if role is None:
-        role, name = parse_role(speaker_role(element) or "", answers_a_call=call_id is not None)
+    role, name = read_role(element, answers_a_call=call_id is not None)
     element_name, element_id = element.get("name"), element.get("id")
-    parts = [_read_part(item) for item in as_list(content_of(element))]
+    content = content_of(element)
+    parts = [_read_part(item) for item in as_list(content)]
     if role == "tool" and call_id is not None and not any(type(part) is ToolResult for part in parts):
-        parts = [ToolResult(call_id, _tool_output(parts, element))]
+        parts = [ToolResult(call_id, join_texts_or_json(parts, content))]
     parts += chat_completions.read_tool_calls(element, index)
     return Message(
         role,
@@ -116,11 +114,6 @@ def _read_message(element: Object, index: int) -> Message:
         element_id if isinstance(element_id, str) else None,
         element_name if isinstance(element_name, str) else name,
     )
-
-
-def _tool_output(parts: list[Part], element: Object) -> Any:
-    texts = [part.text for part in parts if type(part) is Text]
-    return "".join(texts) if len(texts) == len(parts) else ensure_json(content_of(element))
 
 
 def _read_part(item: Any) -> Part:
@@ -166,7 +159,9 @@ def _read_blob(part: Object) -> File | None:
 
 def _read_uri(part: Object) -> File | None:
     uri = part.get("uri")
-    return _file_from_uri(uri, _media_type(part), **_details(part)) if isinstance(uri, str) else None
+    if not isinstance(uri, str):
+        return None
+    return file_from_url(uri, UNKNOWN_MEDIA_TYPE, media_type=_media_type(part), **_details(part))
 
 
 def _read_stored_file(part: Object) -> File | None:
@@ -202,18 +197,14 @@ def _make_text(text: str, extension: Object) -> Text | Refusal | Data:
         return Data(name, ensure_json(data.get("value")))
     if extension.get("refusal") is True:
         return Refusal(text)
-    return Text(text, _read_annotations(extension["annotations"]) if "annotations" in extension else ())
-
-
-def _read_annotations(notes: Any) -> tuple[Annotation, ...]:
-    try:
-        return msgspec.convert(notes, tuple[Annotation, ...])
-    except (msgspec.ValidationError, UnicodeError):
-        return ()
+    return Text(text, read_annotations(extension["annotations"]) if "annotations" in extension else ())
 
 
 def _media_type(part: Object) -> str | None:
-    return _media_type_of(part.get("mime_type"), part.get("modality"))
+    media_type, modality = part.get("mime_type"), part.get("modality")
+    if media_type and isinstance(media_type, str):
+        return media_type
+    return f"{modality}/*" if modality in _MODALITIES else None
 
 
 def _details(part: Object) -> dict[str, str | None]:
@@ -248,20 +239,6 @@ def _assign_call_ids(message: Message, index: int, unanswered_call_ids: deque[st
     return split_results(with_call_ids) if has_results and message.role != "tool" else (with_call_ids,)
 
 
-def split_results(message: Message) -> Iterable[Message]:
-    """Split results off into tool messages; only the first message keeps the id."""
-    if message.role == "tool" or not message.tool_results:
-        yield message
-        return
-    message_id = message.id
-    for are_results, parts in groupby(message.parts, lambda part: type(part) is ToolResult):
-        if are_results:
-            yield from (Message("tool", (part,)) for part in parts)
-        else:
-            yield Message(message.role, tuple(parts), message_id, message.name)
-            message_id = None
-
-
 def _text_of(item: Any) -> str | None:
     if not isinstance(item, dict):
         return item if isinstance(item, str) else None
@@ -285,22 +262,6 @@ def _read_output(response: Any, result: Any) -> Any:
         if len(texts) == len(items):
             return "".join(texts)
     return ensure_json(value)
-
-
-def _media_type_of(media_type: Any, modality: Any) -> str | None:
-    if media_type and isinstance(media_type, str):
-        return media_type
-    return f"{modality}/*" if modality in _MODALITIES else None
-
-
-def _file_from_uri(uri: str, media_type: str | None, filename: str | None = None, detail: str | None = None) -> File:
-    """Read a file by URL; the given media type overrides that of a `data:` URL."""
-    file = file_from_url(uri, media_type or UNKNOWN_MEDIA_TYPE, filename=filename, detail=detail)
-    return (
-        file
-        if media_type is None or media_type == file.media_type
-        else msgspec.structs.replace(file, media_type=media_type)
-    )
 
 
 # Writing

@@ -4,9 +4,9 @@ LangChain is not imported and no objects are revived. Messages are written as it
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
+from palaver.core.dialects.chat_completions import write_content
 from palaver.core.json import (
     Object,
     argument_text,
@@ -33,7 +33,9 @@ from palaver.core.messages import (
     ToolCall,
     ToolResult,
     file_from_url,
+    join_texts_or_json,
     parse_role,
+    split_results,
 )
 
 LOSSES: Sequence[str] = (
@@ -72,21 +74,6 @@ def _read_content(content: Any, calls: Mapping[str, ToolCall]) -> list[Part]:
             seen_ids.add(part.call_id)
         parts.append(part)
     return parts
-
-
-def _write_content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
-    blocks: list[dict[str, Any]] = []
-    for part in parts:
-        if isinstance(part, File):
-            blocks.append(_write_file(part))
-        elif isinstance(part, Text | Refusal) and part.text:
-            if blocks and blocks[-1]["type"] == "text":
-                blocks[-1] = {"type": "text", "text": blocks[-1]["text"] + part.text}
-            else:
-                blocks.append({"type": "text", "text": part.text})
-    if all(block["type"] == "text" for block in blocks):
-        return blocks[0]["text"] if blocks else ""
-    return blocks
 
 
 # Reading content parts
@@ -146,11 +133,12 @@ def _read_reasoning(block: Object, kind: str) -> Reasoning | None:
     text, summary = block.get("text"), block.get("summary")
     if isinstance(text, str):
         return Reasoning(text, encrypted)
-    texts = [
-        optional_str(dict_or_empty(piece).get("text"))
-        for piece in (as_list(summary) if isinstance(summary, list) else ())
-    ]
-    return Reasoning("\n\n".join([text for text in texts if text]), encrypted)
+    return Reasoning(_join_texts(as_list(summary) if isinstance(summary, list) else ()), encrypted)
+
+
+def _join_texts(pieces: Iterable[Any]) -> str:
+    texts = [optional_str(dict_or_empty(piece).get("text")) for piece in pieces]
+    return "\n\n".join([text for text in texts if text])
 
 
 def _read_file(block: Object, kind: str) -> File | None:
@@ -295,22 +283,14 @@ def _read_parts(fields: Object, extra: Object, calls: dict[str, ToolCall]) -> li
     else:
         trailing = []
     if extra:
-        reasoning = optional_str(extra.get("reasoning_content")) or _summary_text(extra.get("reasoning"))
+        reasoning = optional_str(extra.get("reasoning_content"))
+        reasoning = reasoning or _join_texts(as_list(dict_or_empty(extra.get("reasoning")).get("summary")))
         refusal = optional_str(extra.get("refusal"))
         if refusal and not any(type(part) is Refusal for part in parts):
             trailing.insert(0, Refusal(refusal))
         if reasoning and not any(type(part) is Reasoning for part in parts):
             parts.insert(0, Reasoning(reasoning))
     return parts + trailing
-
-
-def _summary_text(reasoning: Any) -> str:
-    if reasoning is None:
-        return ""
-    texts = [
-        optional_str(dict_or_empty(piece).get("text")) for piece in as_list(dict_or_empty(reasoning).get("summary"))
-    ]
-    return "\n\n".join([text for text in texts if text])
 
 
 def _read_calls(fields: Object, extra: Object, index: int) -> dict[str, ToolCall]:
@@ -332,26 +312,17 @@ def _read_calls(fields: Object, extra: Object, index: int) -> dict[str, ToolCall
 
 
 def _exact_arguments(fields: Object, extra: Object) -> dict[str, str]:
-    exact: dict[str, str] = {}
-    for item in as_list(fields.get("tool_call_chunks")):
-        piece = dict_or_empty(item)
-        call_id, arguments = piece.get("id"), piece.get("args")
-        if isinstance(call_id, str) and isinstance(arguments, str):
-            exact[call_id] = arguments
-    for item in as_list(extra.get("tool_calls")):
-        call = dict_or_empty(item)
-        call_id, arguments = call.get("id"), dict_or_empty(call.get("function")).get("arguments")
-        if isinstance(call_id, str) and isinstance(arguments, str):
-            exact[call_id] = arguments
-    return exact
+    chunks = map(dict_or_empty, as_list(fields.get("tool_call_chunks")))
+    calls = map(dict_or_empty, as_list(extra.get("tool_calls")))
+    pairs = [(chunk.get("id"), chunk.get("args")) for chunk in chunks]
+    pairs += [(call.get("id"), dict_or_empty(call.get("function")).get("arguments")) for call in calls]
+    return {call_id: text for call_id, text in pairs if isinstance(call_id, str) and isinstance(text, str)}
 
 
 def _read_result(fields: Object, call_id: str) -> ToolResult:
     output, failed = fields.get("content"), fields.get("status") == "error"
     if type(output) is not str:
-        parts = _read_content(output, {})
-        texts = [part.text for part in parts if type(part) is Text]
-        output = "".join(texts) if len(texts) == len(parts) else ensure_json(output)
+        output = join_texts_or_json(_read_content(output, {}), output)
     return ToolResult(call_id, output, failed)
 
 
@@ -360,22 +331,18 @@ def _read_result(fields: Object, call_id: str) -> ToolResult:
 
 def _write_messages(message: Message, names: dict[str, str]) -> Iterable[dict[str, Any]]:
     names |= {call.call_id: call.name for call in message.tool_calls}
-    pieces = (_write_result(result, names, message.name) for result in message.tool_results)
-    # Only the first has the id: graphs treat two messages with one id as the same.
-    for number, piece in enumerate(pieces if message.role == "tool" else _write_parts(message, names)):
-        yield piece | without_none(id=message.id if number == 0 else None)
-
-
-def _write_parts(message: Message, names: dict[str, str]) -> Iterable[dict[str, Any]]:
-    if not message.parts and message.role != "assistant":
-        yield _write_message(message, ())
-    for are_results, parts in groupby(message.parts, lambda part: isinstance(part, ToolResult)):
-        if are_results:
-            yield from (_write_result(part, names, None) for part in parts if isinstance(part, ToolResult))
+    elements: list[dict[str, Any]] = []
+    for piece in split_results(message):
+        if piece.role == "tool":
+            elements += [_write_result(result, names, piece.name) for result in piece.tool_results]
             continue
-        element = _write_message(message, tuple(parts))
-        if message.role != "assistant" or element["content"] or "tool_calls" in element:
-            yield element
+        element = _write_message(piece)
+        if piece.role != "assistant" or element["content"] or "tool_calls" in element:
+            elements.append(element)
+    # Only the first has the id: graphs treat two messages with one id as the same.
+    if elements:
+        elements[0] |= without_none(id=message.id)
+    return elements
 
 
 def _write_result(result: ToolResult, names: dict[str, str], message_name: str | None) -> dict[str, Any]:
@@ -384,11 +351,12 @@ def _write_result(result: ToolResult, names: dict[str, str], message_name: str |
     return {**_base_fields("tool", result_text(result.output)), **fields, **without_none(name=name)}
 
 
-def _write_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
-    element = _base_fields(_TYPE_BY_ROLE[message.role], _write_content(parts)) | without_none(name=message.name)
+def _write_message(message: Message) -> dict[str, Any]:
+    content = write_content(message.parts, _write_file, (Text, Refusal))
+    element = _base_fields(_TYPE_BY_ROLE[message.role], content) | without_none(name=message.name)
     if message.role == "developer":
         element["additional_kwargs"] = {"__openai_role__": "developer"}
-    calls = [(part, part.parsed) for part in parts if isinstance(part, ToolCall) and message.role == "assistant"]
+    calls = [(call, call.parsed) for call in message.tool_calls if message.role == "assistant"]
     if calls:
         element["tool_calls"] = [
             {"name": call.name, "args": args, "id": call.call_id, "type": "tool_call"}

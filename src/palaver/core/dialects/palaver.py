@@ -7,18 +7,16 @@ import msgspec
 
 from palaver.core import json
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.detection import speaker_role
+from palaver.core.dialects.detection import read_role
 from palaver.core.json import Object, as_list, dict_or_empty, ensure_json, optional_str
 from palaver.core.messages import (
     NO_METADATA,
-    ROLE_ALIASES,
     UNKNOWN_MEDIA_TYPE,
     Data,
     Message,
     Part,
     ToolCall,
     ToolResult,
-    parse_role,
     unique_calls,
 )
 
@@ -42,17 +40,14 @@ def write(messages: Sequence[Message]) -> list[Any]:
 
 
 def _read_message(element: Object, index: int) -> Message:
-    role_text, name, metadata = element.get("role"), optional_str(element.get("name")), element.get("metadata")
-    role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
-    if role is None:
-        role, role_name = parse_role(speaker_role(element) or "")
-        name = role_name if name is None else name
+    role, role_name = read_role(element)
+    name, metadata = optional_str(element.get("name")), element.get("metadata")
     metadata_value = NO_METADATA if metadata is None else ensure_json(dict_or_empty(metadata))
     parts = _read_parts(as_list(element.get("parts")))
     if extra_calls := chat_completions.read_tool_calls(element, index):
         call_ids = [part.call_id for part in parts if isinstance(part, ToolCall)]
         parts += tuple(call for call in unique_calls(extra_calls) if call.call_id not in call_ids)
-    return Message(role, parts, optional_str(element.get("id")), name, metadata_value)
+    return Message(role, parts, optional_str(element.get("id")), role_name if name is None else name, metadata_value)
 
 
 def _read_parts(items: list[Any]) -> tuple[Part, ...]:

@@ -41,6 +41,7 @@ from palaver.core.messages import (
     ToolResult,
     file_from_url,
     file_to_url,
+    join_texts_or_json,
     parse_role,
 )
 
@@ -120,7 +121,8 @@ def _read_part(item: Any) -> Part | None:
         return _read_text(text, kind, fields) if text else None
     match kind:
         case "refusal":
-            part = _read_refusal(fields)
+            refusal = optional_str(fields.get("refusal"))
+            part = None if refusal is None else Refusal(refusal)
         case "input_image" | "image_url":
             part = _read_image(fields, kind)
         case "input_file":
@@ -140,18 +142,10 @@ def _read_text(text: str, kind: str | None, item: Object) -> Text | Reasoning:
     return Text(text, _read_annotations(notes)) if notes is not None else Text(text)
 
 
-def _read_refusal(item: Object) -> Refusal | None:
-    text = optional_str(item.get("refusal"))
-    return None if text is None else Refusal(text)
-
-
 def _read_image(item: Object, kind: str) -> File | None:
     """Read an image by URL, which may be an object with the detail, or by id."""
     inner = dict_or_empty(item.get("image_url"))
-    url, file_id = (
-        optional_str(inner.get("url") if inner else item.get("image_url")),
-        optional_str(item.get("file_id")),
-    )
+    url, file_id = optional_str(inner.get("url") if inner else item.get("image_url")), optional_str(item.get("file_id"))
     detail = optional_str(item.get("detail")) or optional_str(inner.get("detail"))
     if url is not None:
         return file_from_url(url, "image/*", detail=detail)
@@ -356,8 +350,7 @@ def _read_message(item: Object, role_text: str) -> Message:
     content = content_of(item)
     parts = read_content(content)
     if role == "tool":  # Without a call id.
-        texts = [part.text for part in parts if isinstance(part, Text)]
-        return Message("tool", (ToolResult("", "".join(texts) if len(texts) == len(parts) else ensure_json(content)),))
+        return Message("tool", (ToolResult("", join_texts_or_json(parts, content)),))
     message_name = optional_str(item.get("name"))
     return Message(role, parts, optional_str(item.get("id")), name if message_name is None else message_name)
 

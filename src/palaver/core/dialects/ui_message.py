@@ -8,10 +8,8 @@ Values without a field in the SDK's format are under `providerMetadata.palaver`.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
-
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.detection import speaker_role
+from palaver.core.dialects.detection import read_role, speaker_role
 from palaver.core.json import (
     Object,
     argument_text,
@@ -41,6 +39,7 @@ from palaver.core.messages import (
     file_from_url,
     file_to_url,
     parse_role,
+    read_annotations,
     unique_calls,
 )
 
@@ -65,10 +64,6 @@ CALL_KEYS = ("tool_calls", "function_call", "additional_kwargs")
 _DENIED = "Denied."
 
 
-class _Annotations(msgspec.Struct, gc=False):
-    annotations: tuple[Annotation, ...] = ()
-
-
 def read_text(part: Object, kind: str) -> Part | None:
     """Read text, a refusal or reasoning; None without a text."""
     text, metadata = optional_str(part.get("text")), part.get("providerMetadata")
@@ -81,14 +76,7 @@ def read_text(part: Object, kind: str) -> Part | None:
         return Reasoning(text, optional_str(extension.get("encrypted")))
     if extension.get("refusal") is True:
         return Refusal(text)
-    return Text(text, _read_annotations(part)) if "annotations" in part else Text(text)
-
-
-def _read_annotations(part: Object) -> tuple[Annotation, ...]:
-    try:
-        return msgspec.convert({"annotations": part["annotations"]}, _Annotations).annotations
-    except (msgspec.ValidationError, UnicodeError):
-        return ()
+    return Text(text, read_annotations(part["annotations"])) if "annotations" in part else Text(text)
 
 
 def read_file(part: Object) -> File | None:
@@ -96,8 +84,7 @@ def read_file(part: Object) -> File | None:
     url, filename = optional_str(part.get("url")), optional_str(part.get("filename"))
     media_type = optional_str(part.get("mediaType")) or optional_str(part.get("mimeType"))
     if url is not None:
-        file = file_from_url(url, UNKNOWN_MEDIA_TYPE, filename=filename)
-        return File(media_type, file.url, file.data, None, filename) if media_type else file
+        return file_from_url(url, UNKNOWN_MEDIA_TYPE, media_type=media_type, filename=filename)
     content = optional_str(part.get("data"))
     return None if content is None else File(media_type or UNKNOWN_MEDIA_TYPE, None, content, None, filename)
 
@@ -130,11 +117,8 @@ def read_tool(part: Object, kind: str, default_id: str) -> tuple[ToolCall, ToolR
     fields = part
     if kind == "tool-invocation":
         fields = dict_or_empty(part.get("toolInvocation")) or part  # Version 4 wraps it.
-    call_id, tool_name, arguments = (
-        optional_str(fields.get("toolCallId")),
-        optional_str(fields.get("toolName")),
-        fields.get("input"),
-    )
+    call_id, tool_name = optional_str(fields.get("toolCallId")), optional_str(fields.get("toolName"))
+    arguments = fields.get("input")
     if arguments is None:
         arguments = fields.get("rawInput")
         arguments = fields.get("args") if arguments is None else arguments
@@ -324,11 +308,8 @@ def _read_steps(element: Object, index: int, extra_calls: Sequence[ToolCall]) ->
 
 
 def _speaker(element: Object) -> tuple[Role, str | None]:
-    role_text, name = element.get("role"), optional_str(element.get("name"))
-    role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
-    if role is not None:
-        return role, name
-    role, role_name = parse_role(speaker_role(element) or "")
+    role, role_name = read_role(element)
+    name = optional_str(element.get("name"))
     return role, role_name if name is None else name
 
 
