@@ -13,7 +13,7 @@ import msgspec
 from palaver.errors import InvalidBody, InvalidJson, InvalidType, InvalidValue, RequestError, TooDeep, TooLarge
 
 _decode_json = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
+encode = msgspec.json.Encoder().encode
 _T = TypeVar("_T")
 
 MAX_DEPTH = 64
@@ -44,10 +44,6 @@ DEFAULT_LIMITS = JsonLimits()
 
 class NotJson(ValueError):
     """A value that cannot be encoded as JSON."""
-
-
-def encode(value: Any) -> bytes:
-    return _encode(value)
 
 
 def escape_pointer(step: str) -> str:
@@ -161,7 +157,7 @@ def to_builtins(value: Any) -> Any:
         try:
             text = _encode_anything(value)
         except UnicodeEncodeError:
-            text = _encode(_replace_all_surrogates(msgspec.to_builtins(value, str_keys=True, enc_hook=_encode_hook)))
+            text = encode(_replace_all_surrogates(msgspec.to_builtins(value, str_keys=True, enc_hook=_encode_hook)))
         copy = _decode_json(text)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise NotJson(f"a {type(value).__name__} that is not JSON ({error})") from None
@@ -175,7 +171,7 @@ def is_encodable(value: Any) -> bool:
     if type(value) in _SCALARS:
         return type(value) is not str or value.isascii() or _is_utf8(value)
     try:
-        text = _encode(value)
+        text = encode(value)
     except Exception:  # Foreign objects may raise anything.
         return False
     if len(text) <= 2 * _MAX_ENCODED_DEPTH:
@@ -201,13 +197,9 @@ def round_trip(value: _T) -> _T:
 
 def replace_surrogates(text: str) -> str:
     """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
-    if text.isascii():
+    if text.isascii() or _is_utf8(text):
         return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _encode_hook(value: Any) -> Any:
@@ -314,15 +306,13 @@ def _copy(item: object) -> tuple[Any, Iterable[tuple[Any, object]]]:
     return (None if is_lookalike else item), ()
 
 
-T = TypeVar("T")
-
 _MISSING_FIELD = re.compile(r"Object missing required field `(.*)`")
 _TYPE_MISMATCH = re.compile(r"Expected `(.*)`, got `(.*)`")
 _PATH_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 _JSON_TYPE_NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
-def decode_struct(value: Any, kind: type[T]) -> T:
+def decode_struct(value: Any, kind: type[_T]) -> _T:
     """Convert a JSON object to a Struct; unknown keys are ignored. Raises a RequestError with a pointer."""
     if not isinstance(value, dict):
         raise InvalidBody("The body must be a JSON object.")
@@ -356,7 +346,7 @@ _OBJECT = (dict,)
 def json_text(value: Any) -> str:
     """Encode a value as compact JSON text. Raises NotJson."""
     try:
-        return _encode(value).decode()
+        return encode(value).decode()
     except Exception:  # A model, a date or a lone surrogate may still be convertible.
         return encode(to_builtins(value)).decode()
 
@@ -365,10 +355,8 @@ def argument_text(value: Any) -> str:
     """Return a call's arguments as text: JSON of a value, empty for None."""
     if type(value) in _OBJECT:
         return json_text(value)
-    return value if type(value) is str else "" if value is None else _argument_text(value)
-
-
-def _argument_text(value: Any) -> str:
+    if type(value) is str or value is None:
+        return value or ""
     return str.__str__(value) if is_text(value) else json_text(value)
 
 

@@ -118,18 +118,8 @@ def _options(declared: _DeclarationOptions, name: str) -> Options:
         raise InvalidOption(
             f"{name}: there is no option {unknown}. Known: {', '.join(_DeclarationOptions.__annotations__)}."
         )
-    return read_options(
-        name,
-        on_disconnect=declared.get("on_disconnect"),
-        system=declared.get("system", "keep"),
-        limits=declared.get("limits"),
-        turns=declared.get("turns", "reject"),
-        idempotent=declared.get("idempotent", False),
-        record=declared.get("record", "full"),
-        health=declared.get("health"),
-        readme=declared.get("readme", ""),
-        redact=declared.get("redact", ()),
-    )
+    described = ("name", "description", "flags")  # These are part of the Description.
+    return read_options(name, **{option: value for option, value in declared.items() if option not in described})
 
 
 def _warn_at_definition(function: Any, hint: str) -> None:

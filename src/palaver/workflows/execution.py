@@ -72,11 +72,7 @@ OutputStream = AsyncGenerator[object, None] | Coroutine[Any, Any, object]
 
 def call_function(kind: FunctionKind, bound: BoundFunction, context: Context) -> OutputStream:
     """Call the function. Async output is returned as it is, without a wrapper on the hot path."""
-    match kind:
-        case "async generator" | "coroutine":
-            return bound()
-        case "sync":
-            return _iterate_in_thread(bound, context)
+    return _iterate_in_thread(bound, context) if kind == "sync" else bound()
 
 
 def iterate_output(value: object, context: Context) -> AsyncGenerator[object, None] | None:
@@ -91,14 +87,12 @@ def iterate_output(value: object, context: Context) -> AsyncGenerator[object, No
     if isinstance(output, AsyncIterable):
         return _iterate_async(cast("AsyncIterable[object]", output))
     if inspect.isawaitable(output):
-        return _iterate_awaitable(lambda: output, is_returned=isinstance(value, Returned))
+        return _iterate_awaitable(output, is_returned=isinstance(value, Returned))
     return None
 
 
-async def _iterate_awaitable(
-    start: Callable[[], Awaitable[Any]], *, is_returned: bool = True
-) -> AsyncGenerator[object, None]:
-    value = await start()
+async def _iterate_awaitable(output: Awaitable[Any], *, is_returned: bool) -> AsyncGenerator[object, None]:
+    value = await output
     yield Returned(value) if is_returned else value
 
 
@@ -336,7 +330,8 @@ def _as_messages(value: Any) -> Sequence[Message] | None:
     if isinstance(value, list | tuple):
         items = list(cast("Sequence[Any]", value))
         if any(isinstance(item, Message) for item in items):
-            groups = [list(group) if ours else _as_messages(list(group)) for ours, group in groupby(items, _is_message)]
+            runs = groupby(items, lambda item: isinstance(item, Message))
+            groups = [list(group) if are_ours else _as_messages(list(group)) for are_ours, group in runs]
             return None if None in groups else [message for group in groups for message in group or ()]
         value = items
     if dialect_of(value) is None:
@@ -355,10 +350,6 @@ def _text_of(value: OutputValue) -> str:
             return value.text
         case _:
             return ""
-
-
-def _is_message(item: object) -> bool:
-    return isinstance(item, Message)
 
 
 def _comparison_key(message: Message) -> tuple[object, ...]:

@@ -52,51 +52,31 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Redaction rules for stored runs, as in `[[redact]]` of palaver.toml; parsed by the server."""
 
 
-def read_options(
-    name: str,
-    *,
-    on_disconnect: Any = None,
-    system: Any = "keep",
-    limits: Limits | dict[str, Any] | None = None,
-    turns: Any = "reject",
-    idempotent: Any = False,
-    record: Any = "full",
-    health: Any = None,
-    readme: Any = "",
-    redact: Any = (),
-) -> Options:
-    """Validate the options of a declaration. Raises InvalidOption."""
-    for option, value, allowed in (
-        ("on_disconnect", on_disconnect, (None, *get_args(OnDisconnect))),
-        ("system", system, get_args(SystemPolicy)),
-        ("turns", turns, get_args(TurnPolicy)),
-        ("idempotent", idempotent, (True, False)),
-        ("record", record, get_args(RecordMode)),
+def read_options(name: str, *, limits: Any = None, redact: Any = (), **others: Any) -> Options:
+    """Validate the options of a declaration, as Options has them. Raises InvalidOption."""
+    options = Options(**others)
+    for option, allowed in (
+        ("on_disconnect", (None, *get_args(OnDisconnect))),
+        ("system", get_args(SystemPolicy)),
+        ("turns", get_args(TurnPolicy)),
+        ("idempotent", (True, False)),
+        ("record", get_args(RecordMode)),
     ):
+        value = getattr(options, option)
         if value not in allowed:
             choices = ", ".join(repr(choice) for choice in allowed)
             raise InvalidOption(f"{name}: {option} must be one of {choices}, not {value!r}.")
-    if health is not None and not callable(health):
-        raise InvalidOption(f"{name}: health must be a function without arguments, not {health!r}.")
-    if not isinstance(readme, str):
-        raise InvalidOption(f"{name}: readme must be a text, not {readme!r}.")
+    if options.health is not None and not callable(options.health):
+        raise InvalidOption(f"{name}: health must be a function without arguments, not {options.health!r}.")
+    if not isinstance(cast("object", options.readme), str):
+        raise InvalidOption(f"{name}: readme must be a text, not {options.readme!r}.")
     if not isinstance(redact, list | tuple) or not all(isinstance(rule, dict) for rule in cast("list[Any]", redact)):
         raise InvalidOption(f"{name}: redact must be a list of rules, each a dict, not {redact!r}.")
     try:
         run_limits = msgspec.convert(msgspec.to_builtins({} if limits is None else limits), Limits)
     except msgspec.ValidationError as error:
         raise InvalidOption(f"{name}: limits takes seconds, events and bytes: {error}.") from None
-    return Options(
-        on_disconnect=on_disconnect,
-        system=system,
-        limits=run_limits,
-        turns=turns,
-        idempotent=idempotent,
-        record=record,
-        health=health,
-        readme=readme,
-        redact=tuple(cast("list[dict[str, Any]]", redact)),
-    )
+    return msgspec.structs.replace(options, limits=run_limits, redact=tuple(cast("list[dict[str, Any]]", redact)))
 
 
 Producer = Callable[[Context], OutputStream]

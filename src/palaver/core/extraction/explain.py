@@ -21,16 +21,13 @@ from palaver.core.extraction.locations import (
     SearchOrder,
 )
 from palaver.core.extraction.search import extract_chat_messages, read_conversation
-from palaver.core.json import list_items
-
-_Object = dict[str, Any]
-_get = _Object.get  # Bypasses the methods of subclasses.
+from palaver.core.json import Object, dict_get, list_items
 
 MAX_REASONS = 20
 """Maximum number of locations reported."""
 _MAX_NAMES = 8
 _MAX_NAME_LENGTH = 40
-_VALID_MESSAGE: _Object = {"role": "user", "content": ""}
+_VALID_MESSAGE: Object = {"role": "user", "content": ""}
 _MESSAGE_KEYS = ("role", "content", "parts", "tool_calls")
 """An object with one of these is probably an invalid message."""
 
@@ -105,13 +102,13 @@ def _visit(value: object, location: _Location, search: _Search, seen: _Visited) 
     if not isinstance(value, dict):
         yield from _explain_messages(value, location, search)
         return
-    fields = cast("_Object", value)
+    fields = cast("Object", value)
     if id(fields) in seen and seen[id(fields)][0].depth <= location.depth:
         return
     seen[id(fields)] = location, fields  # Referenced, so that ids of decoded texts are not reused.
     for key in search.order.keys:
-        if not (key == "message" and isinstance(_get(fields, key), str)):  # The text of a message.
-            yield from _explain_messages(*_decode(_get(fields, key), location.below(key), search), search)
+        if not (key == "message" and isinstance(dict_get(fields, key), str)):  # The text of a message.
+            yield from _explain_messages(*_decode(dict_get(fields, key), location.below(key), search), search)
     for path in search.order.wrappers:
         inner, below = _follow_path(fields, location, path)
         if below.depth <= MAX_SEARCH_DEPTH:
@@ -122,10 +119,10 @@ def _visit(value: object, location: _Location, search: _Search, seen: _Visited) 
     yield from _explain_messages(fields, location, search)
 
 
-def _follow_path(value: _Object, location: _Location, path: tuple[str, ...]) -> tuple[object, _Location]:
+def _follow_path(value: Object, location: _Location, path: tuple[str, ...]) -> tuple[object, _Location]:
     inner: Any = value
     for key in path:
-        inner = _get(cast("_Object", inner), key) if isinstance(inner, dict) else None
+        inner = dict_get(cast("Object", inner), key) if isinstance(inner, dict) else None
         location = location.below(key)
     return inner, location
 
@@ -152,13 +149,13 @@ def _explain_messages(value: object, location: _Location, search: _Search) -> It
             yield Reason(location.path, _text_fault(text, location, search))
     elif isinstance(value, list):
         yield Reason(location.path, search.describe_fault(list_items(cast("list[Any]", value))))
-    elif isinstance(value, dict) and not _Object.keys(cast("_Object", value)).isdisjoint(_MESSAGE_KEYS):
+    elif isinstance(value, dict) and not Object.keys(cast("Object", value)).isdisjoint(_MESSAGE_KEYS):
         yield Reason(location.path, search.describe_fault([value]).removeprefix("element 0 "))
 
 
-def _explain_responses(value: _Object, location: _Location, search: _Search) -> Iterator[Reason]:
+def _explain_responses(value: Object, location: _Location, search: _Search) -> Iterator[Reason]:
     for key in RESPONSE_KEYS if search.max_nested_texts else ("choices",):
-        listed = _get(value, key)
+        listed = dict_get(value, key)
         if isinstance(listed, list):
             candidates = [
                 _response_message(key, entry, search) for entry in _entries(key, list_items(cast("list[Any]", listed)))
@@ -174,10 +171,10 @@ def _entries(key: str, items: list[Any]) -> list[Any]:
     return [entry for batch in items if isinstance(batch, list) for entry in list_items(cast("list[Any]", batch))]
 
 
-def _response_message(key: str, entry: object, search: _Search) -> _Object | None:
+def _response_message(key: str, entry: object, search: _Search) -> Object | None:
     for name in {"choices": ("message", "delta"), "candidates": ("content",)}.get(key, ("message",)):
-        inner = _get(cast("_Object", entry), name) if isinstance(entry, dict) else None
-        message = dict(_Object.items(cast("_Object", inner))) if isinstance(inner, dict) else None
+        inner = dict_get(cast("Object", entry), name) if isinstance(entry, dict) else None
+        message = dict(Object.items(cast("Object", inner))) if isinstance(inner, dict) else None
         if message:
             return message if name == "message" or not search.max_nested_texts else {"role": "assistant", **message}
     return None
@@ -187,7 +184,7 @@ def _other_conversations(value: object, search: _Search) -> Iterator[Reason]:
     if not isinstance(value, dict):
         return
     known = {*search.order.keys, *(path[0] for path in search.order.wrappers), *RESPONSE_KEYS}
-    for key, item in islice(_Object.items(cast("_Object", value)), MAX_REASONS):
+    for key, item in islice(Object.items(cast("Object", value)), MAX_REASONS):
         if key not in known and isinstance(item, list | dict) and read_conversation(cast("object", item)) is not None:
             path = _Location().below(json.replace_surrogates(_short_name(key))).path
             yield Reason(path, "holds a conversation, but is not one of the keys that are looked under")
@@ -207,7 +204,7 @@ def _strict_fault(messages: list[Any]) -> str:
         if not is_chat_messages([_VALID_MESSAGE, element]):
             if not isinstance(element, dict):
                 return _describe_fault(messages, index, "is not an object")
-            if speaker_role(cast("_Object", element)) is None:
+            if speaker_role(cast("Object", element)) is None:
                 return _describe_fault(messages, index, "has no role")
             return _describe_fault(messages, index, "says nothing that the strict search reads")
     return _describe_fault(messages, None, "has no message with a known role")
@@ -217,14 +214,14 @@ def _describe_fault(messages: list[Any], index: int | None, why: str) -> str:
     if not messages:
         return "is an empty list"
     if index is None:
-        roles = (_get(cast("_Object", element), "role") for element in messages if isinstance(element, dict))
+        roles = (dict_get(cast("Object", element), "role") for element in messages if isinstance(element, dict))
         role_names = dict.fromkeys(role for role in roles if isinstance(role, str))
         return f"{why} ({_join_names(role_names.keys())})" if role_names else why
     element = messages[index]
-    if isinstance(element, dict) and speaker_role(cast("_Object", element)) is None:
+    if isinstance(element, dict) and speaker_role(cast("Object", element)) is None:
         if read_conversation(cast("object", element)) is not None:
             return f"element {index} {why}; it holds a conversation, but a list is not searched inside"
-        keys = _join_names(_Object.keys(cast("_Object", element)))
+        keys = _join_names(Object.keys(cast("Object", element)))
         why = f"{why} (it has {keys})" if keys else f"{why}: it is empty"
     return f"element {index} {why}"
 
@@ -242,7 +239,7 @@ def _text_fault(text: str, location: _Location, search: _Search) -> str:
 def _describe_value(value: object) -> str:
     match value:
         case dict():
-            keys = _join_names(_Object.keys(cast("_Object", value)))
+            keys = _join_names(Object.keys(cast("Object", value)))
             return f"has no list under any of the known keys (it has {keys})" if keys else "is an empty object"
         case None:
             return "is null"

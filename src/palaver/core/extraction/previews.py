@@ -20,7 +20,7 @@ from palaver.core.extraction import truncation
 from palaver.core.extraction.locations import WIDE, Prefer, search_order
 from palaver.core.extraction.search import Conversation, read_conversation
 from palaver.core.extraction.truncation import PartialText, cut_text, json_excerpt, one_line
-from palaver.core.json import plain_copy
+from palaver.core.json import Object, dict_get, plain_copy
 from palaver.core.messages import Message, Role
 
 
@@ -141,8 +141,6 @@ MAX_PREVIEW_BYTES = 4096
 """Upper bound of a preview's JSON size."""
 MESSAGES_PER_PAGE = 200
 
-_Object = dict[str, Any]
-_get = _Object.get  # Bypasses the methods of subclasses.
 _SPEAKERS: dict[Prefer | None, Sequence[Role]] = {
     "input": ("user",),
     "output": ("assistant",),
@@ -211,7 +209,7 @@ def _content_of(value: object, prefer: Prefer | None) -> _Content:
     if value is None:
         return None
     text = _find_text(value, prefer)
-    if text is None and isinstance(value, dict) and len(values := dict[str, Any].values(cast("_Object", value))) == 1:
+    if text is None and isinstance(value, dict) and len(values := dict[str, Any].values(cast("Object", value))) == 1:
         text = _find_text(_decode(next(iter(values))), prefer)
     return _JsonContent(value) if text is None else text or None
 
@@ -232,22 +230,22 @@ def _find_text(value: object, prefer: Prefer | None) -> str | None:
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        for candidate in _text_candidates(cast("_Object", value), prefer):
+        for candidate in _text_candidates(cast("Object", value), prefer):
             inner = _decode(candidate)
             if isinstance(inner, str):
                 return inner
     return None
 
 
-def _text_candidates(value: _Object, prefer: Prefer | None) -> Iterator[object]:
+def _text_candidates(value: Object, prefer: Prefer | None) -> Iterator[object]:
     if prefer != "output":
-        yield _get(value, "input")
+        yield dict_get(value, "input")
     if prefer != "input":
-        yield _get(value, "output")
-        return_values = _get(value, "returnValues")
+        yield dict_get(value, "output")
+        return_values = dict_get(value, "returnValues")
         if isinstance(return_values, dict):
-            yield _get(cast("_Object", return_values), "output")
-        yield _generation_texts(_get(value, "generations"))
+            yield dict_get(cast("Object", return_values), "output")
+        yield _generation_texts(dict_get(value, "generations"))
 
 
 def _generation_texts(generations: object) -> str | None:
@@ -255,7 +253,7 @@ def _generation_texts(generations: object) -> str | None:
     texts: list[str] = []
     for batch in cast("list[object]", generations) if isinstance(generations, list) else ():
         for generation in cast("list[object]", batch) if isinstance(batch, list) else (batch,):
-            text = _get(cast("_Object", generation), "text") if isinstance(generation, dict) else None
+            text = dict_get(cast("Object", generation), "text") if isinstance(generation, dict) else None
             if isinstance(text, str):
                 texts.append(text)
     return "\n".join(texts) if texts else None

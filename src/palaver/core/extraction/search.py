@@ -117,13 +117,12 @@ def _add_placeholder(part: Any, placeholders: list[_Placeholder]) -> None:
 
 
 def _remove_placeholders(message: Message, dialect: Dialect, placeholders: list[_Placeholder]) -> Message:
-    parts = [_clear_placeholder(part, dialect, placeholders) if type(part) is Data else part for part in message.parts]
+    kinds = {id(placeholder.mark): placeholder.kind for placeholder in placeholders}
+    parts = [
+        Data(f"{dialect}:{kinds[id(part.value)]}") if type(part) is Data and id(part.value) in kinds else part
+        for part in message.parts
+    ]
     return msgspec.structs.replace(message, parts=tuple(parts))
-
-
-def _clear_placeholder(part: Data, dialect: Dialect, placeholders: list[_Placeholder]) -> Data:
-    kinds = [placeholder.kind for placeholder in placeholders if part.value is placeholder.mark]
-    return Data(name=f"{dialect}:{kinds[0]}") if kinds else part
 
 
 class Conversation(msgspec.Struct, frozen=True):
@@ -195,13 +194,8 @@ def _search_choices(choices: object) -> list[Any] | None:
 
 def _choice_message(choice: object) -> Object | None:
     """Return the message of a choice, else its delta; an empty one counts as missing."""
-    if not is_object(choice):
-        return None
-    for key in ("message", "delta"):
-        message = dict_get(choice, key)
-        if is_object(message) and Object.__len__(message):
-            return message
-    return None
+    message = _get_object(choice, "message")
+    return _get_object(choice, "delta") if message is None else message
 
 
 _OBJECT, _LIST, _LEAVES = (dict,), (list,), (type(None), bool, int, float)

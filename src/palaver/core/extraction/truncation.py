@@ -271,8 +271,10 @@ def message_block(message: Message, characters: int) -> PartialText:
 
 def call_lines(message: Message, *, max_calls: int, characters: int) -> tuple[str, ...]:
     """Return the first calls of a message, each like `weather({"city":"Oslo"})`."""
-    calls = message.tool_calls
-    return tuple([one_line(_call_text(call), characters) for call in calls[:max_calls]]) if calls else ()
+    if not (calls := message.tool_calls):
+        return ()
+    texts = [f"{call.name[:_MAX_CALL_TEXT]}({call.arguments[:_MAX_CALL_TEXT]})" for call in calls[:max_calls]]
+    return tuple([one_line(text, characters) for text in texts])
 
 
 def count_attachments(message: Message) -> int:
@@ -323,7 +325,3 @@ def _label(part: File | Data) -> str:
     if part.media_type.startswith("image/"):
         return "[image]"
     return f"[file {one_line(part.filename, _MAX_LABEL_LENGTH)}]" if part.filename else "[file]"
-
-
-def _call_text(call: ToolCall) -> str:
-    return f"{call.name[:_MAX_CALL_TEXT]}({call.arguments[:_MAX_CALL_TEXT]})"
