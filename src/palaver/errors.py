@@ -129,8 +129,6 @@ class TargetNotFound(LoadError):
 class LoadFailed(LoadError):
     """Importing the author's module raised."""
 
-    code = "load_failed"
-
 
 class NothingFound(LoadError):
     """The target was loaded and declares no workflow."""
@@ -189,8 +187,6 @@ class InvalidType(RequestError):
 
 class InvalidValue(RequestError):
     """A value outside its range, list or pattern."""
-
-    code = "invalid_value"
 
 
 class ConflictingFields(RequestError):
@@ -503,8 +499,6 @@ class RunError(PalaverError):
 class WorkflowFailed(RunError):
     """The author's code raised; clients only learn the run's id."""
 
-    code = "workflow_failed"
-
 
 class BadStream(RunError):
     """The output violated the event grammar, or was not JSON."""
@@ -568,8 +562,6 @@ class DiscoveryError(PalaverError):
 
 class NotDiscovered(DiscoveryError):
     """No supported protocol was found at the URL."""
-
-    code = "not_discovered"
 
 
 class DiscoveryRefused(DiscoveryError):

@@ -49,7 +49,7 @@ def in_process_transport(application: Any) -> "httpx.AsyncBaseTransport":
 
     class StreamingTransport(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            exchange = _InProcessRequest(request.method, request, await request.aread())
+            exchange = _InProcessRequest(request, await request.aread())
             task = asyncio.create_task(application(exchange.scope(), exchange.receive, exchange.send))
             task.add_done_callback(exchange.on_task_done)
             status, headers = await exchange.head
@@ -72,11 +72,10 @@ def in_process_transport(application: Any) -> "httpx.AsyncBaseTransport":
 class _InProcessRequest:
     """The `receive` and `send` of a request. One chunk is buffered: then the sender waits, as on a socket."""
 
-    def __init__(self, method: str, request: "httpx.Request", body: bytes) -> None:
+    def __init__(self, request: "httpx.Request", body: bytes) -> None:
         self.head: asyncio.Future[tuple[int, list[tuple[bytes, bytes]]]] = asyncio.get_running_loop().create_future()
         self.chunks: asyncio.Queue[bytes | None] = asyncio.Queue(1)
         self.disconnected = asyncio.Event()
-        self._method = method
         self._request = request
         self._body: bytes | None = body
 
@@ -86,7 +85,7 @@ class _InProcessRequest:
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
-            "method": self._method,
+            "method": self._request.method,
             "scheme": url.scheme,
             "path": url.path,
             "raw_path": url.raw_path.partition(b"?")[0],

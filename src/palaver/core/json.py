@@ -340,7 +340,7 @@ def validation_error(text: str) -> RequestError:
     return InvalidValue(f"{field} does not fit: {why.replace('`', '')}.", pointer=pointer or None)
 
 
-_OBJECT = (dict,)
+_OBJECT, _LIST = (dict,), (list,)
 
 
 def json_text(value: Any) -> str:
@@ -385,9 +385,11 @@ def dict_or_empty(value: Any) -> Object:
 
 def as_list(value: Any) -> list[Any]:
     """Return a list unchanged, None as an empty list, any other value in a list."""
-    if is_list(value):
-        return list_items(value)
-    return [] if value is None else [value]
+    if type(value) in _LIST:
+        return value
+    if value is None:
+        return []
+    return list_items(value) if is_list(value) else [value]
 
 
 def without_none(**fields: Any) -> dict[str, Any]:

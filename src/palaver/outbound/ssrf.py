@@ -212,7 +212,6 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         self._pool = httpcore.AsyncConnectionPool(ssl_context=ssl_context(), network_backend=backend)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request after checking its URL."""
         url = request.url
         self._policy.check(url)
         core_request = httpcore.Request(
@@ -230,7 +229,6 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Close all connections."""
         await self._pool.aclose()
 
 

@@ -133,7 +133,6 @@ class FunctionWorkflow:
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the author's function directly."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:

@@ -91,7 +91,9 @@ def _read_messages(element: Object, index: int, open_functions: dict[str, str]) 
     content = content_of(element)
     results = [] if type(content) is str else _read_results(content)
     if role == "tool":
-        results = results or [_read_result(element, content, _answered_call_id(element, name, open_functions))]
+        call_id = element.get("tool_call_id")
+        call_id = call_id if isinstance(call_id, str) else open_functions.get(name or "", "")
+        results = results or [_read_result(element, content, call_id)]
         return [Message("tool", (result,), None, name) for result in results]
     parts: list[Part] = ([Text(content)] if content else []) if type(content) is str else _read_parts(content)
     if len(element) > 2 or "content" not in element:  # More than role and content.
@@ -101,11 +103,6 @@ def _read_messages(element: Object, index: int, open_functions: dict[str, str]) 
     message_id = element.get("id")
     message = Message(role, tuple(parts), message_id if isinstance(message_id, str) else None, name)
     return [message, *(Message("tool", (result,)) for result in results)] if results else [message]
-
-
-def _answered_call_id(element: Object, name: str | None, open_functions: dict[str, str]) -> str:
-    call_id = element.get("tool_call_id")
-    return call_id if isinstance(call_id, str) else open_functions.get(name or "", "")
 
 
 def _add_sibling_fields(element: Object, parts: list[Part]) -> list[Part]:

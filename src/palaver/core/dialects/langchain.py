@@ -312,11 +312,18 @@ def _read_calls(fields: Object, extra: Object, index: int) -> dict[str, ToolCall
 
 
 def _exact_arguments(fields: Object, extra: Object) -> dict[str, str]:
-    chunks = map(dict_or_empty, as_list(fields.get("tool_call_chunks")))
-    calls = map(dict_or_empty, as_list(extra.get("tool_calls")))
-    pairs = [(chunk.get("id"), chunk.get("args")) for chunk in chunks]
-    pairs += [(call.get("id"), dict_or_empty(call.get("function")).get("arguments")) for call in calls]
-    return {call_id: text for call_id, text in pairs if isinstance(call_id, str) and isinstance(text, str)}
+    exact: dict[str, str] = {}
+    for item in as_list(fields.get("tool_call_chunks")):
+        piece = dict_or_empty(item)
+        call_id, arguments = piece.get("id"), piece.get("args")
+        if isinstance(call_id, str) and isinstance(arguments, str):
+            exact[call_id] = arguments
+    for item in as_list(extra.get("tool_calls")):
+        call = dict_or_empty(item)
+        call_id, arguments = call.get("id"), dict_or_empty(call.get("function")).get("arguments")
+        if isinstance(call_id, str) and isinstance(arguments, str):
+            exact[call_id] = arguments
+    return exact
 
 
 def _read_result(fields: Object, call_id: str) -> ToolResult:

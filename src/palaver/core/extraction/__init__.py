@@ -9,23 +9,17 @@
 The message formats are in core/dialects.
 """
 
-from palaver.core.dialects.detection import Dialect, dialect_of, is_chat_messages
-from palaver.core.extraction.explain import Reason, explain_absence
+from palaver.core.dialects.detection import dialect_of, is_chat_messages
 from palaver.core.extraction.locations import Prefer
-from palaver.core.extraction.previews import CELL, Budget, Preview, Whole, full, preview, preview_messages
-from palaver.core.extraction.search import Conversation, extract_chat_messages, read_conversation
+from palaver.core.extraction.previews import CELL, Budget, Preview, full, preview, preview_messages
+from palaver.core.extraction.search import extract_chat_messages, read_conversation
 
 __all__ = [
     "CELL",
     "Budget",
-    "Conversation",
-    "Dialect",
     "Prefer",
     "Preview",
-    "Reason",
-    "Whole",
     "dialect_of",
-    "explain_absence",
     "extract_chat_messages",
     "full",
     "is_chat_messages",
