@@ -27,8 +27,8 @@ from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Re
 from palaver.core.runs import Call, Secret
 from palaver.errors import BadStream, InvalidBody, MisplacedField, ShuttingDown, UpstreamFailed, WorkflowNotFound
 from palaver.protocols.agenta import invoke
-from palaver.protocols.agenta.request import AgentaRequest, RejectedCall
-from palaver.protocols.base import HttpRequest, HttpResponse
+from palaver.protocols.agenta.request import AgentaRequest
+from palaver.protocols.base import HttpRequest, HttpResponse, RejectedRequest
 from palaver.protocols.ui_stream.adapter import UIStreamEncoder
 from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols import fixed_run
@@ -65,9 +65,9 @@ def test_invalid_requests_are_rejected_in_a_fixed_order_of_checks() -> None:
         invoke.decode(request(bad, accept="image/png"), find)
     with pytest.raises(InvalidBody):
         invoke.decode(request({**bad, "data": {}}, accept="image/png"), find)
-    with pytest.raises(RejectedCall, match="Nothing accepted can be given"):
+    with pytest.raises(RejectedRequest, match="Nothing accepted can be given"):
         invoke.decode(request({"data": {}}, accept="image/png"), find)
-    with pytest.raises(RejectedCall, match="Input 'messages' is required"):
+    with pytest.raises(RejectedRequest, match="Input 'messages' is required"):
         invoke.decode(request({"data": {}}), find)
 
 

@@ -21,8 +21,9 @@ from palaver.errors import (
     UnknownParameter,
     WorkflowNotFound,
 )
-from palaver.protocols.agenta.request import AgentaRequest, RejectedCall, parse_body, parse_call, parse_object
+from palaver.protocols.agenta.request import AgentaRequest, parse_body, parse_call, parse_object
 from palaver.protocols.agenta.response import encode_outputs, error_response, run_error_response
+from palaver.protocols.base import RejectedRequest
 from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols.fixed_run import (
     CHAT,
@@ -180,7 +181,7 @@ def test_unacceptable_media_type_is_rejected_with_the_supported_ones(
 ) -> None:
     body = {"messages": [], "session_id": "s-1", "flags": {} if stream is None else {"stream": stream}}
 
-    with pytest.raises(RejectedCall) as refused:
+    with pytest.raises(RejectedRequest) as refused:
         parse_request(body, accept=accept)
 
     assert isinstance(refused.value.error, NotAcceptable)
@@ -192,7 +193,7 @@ def test_unacceptable_media_type_is_rejected_with_the_supported_ones(
 
 def test_stream_flag_is_rejected_on_a_route_without_streaming() -> None:
     with pytest.raises(
-        RejectedCall, match=r"Nothing is streamed here: leave flags.stream out, or use /invoke."
+        RejectedRequest, match=r"Nothing is streamed here: leave flags.stream out, or use /invoke."
     ) as refused:
         parse_request({"messages": [], "flags": {"stream": True}}, offers=(JSON,))
 
@@ -200,7 +201,7 @@ def test_stream_flag_is_rejected_on_a_route_without_streaming() -> None:
 
 
 def test_unknown_message_format_is_rejected_without_repeating_it() -> None:
-    with pytest.raises(RejectedCall) as refused:
+    with pytest.raises(RejectedRequest) as refused:
         parse_request({"messages": [], "session_id": "s-1"}, x_ag_messages_format="hunter2")
 
     assert refused.value.code == "not_acceptable"
@@ -238,14 +239,14 @@ def test_ui_messages_are_returned_as_json_or_server_sent_events(
 
 
 def test_ui_messages_cannot_be_returned_as_ndjson() -> None:
-    with pytest.raises(RejectedCall) as refused:
+    with pytest.raises(RejectedRequest) as refused:
         parse_request({"messages": []}, accept="application/x-ndjson", x_ag_messages_format="vercel")
 
     assert refused.value.details == {"supported": [JSON, SSE]}
 
 
 def test_unknown_ui_version_is_rejected_only_for_ui_messages() -> None:
-    with pytest.raises(RejectedCall, match="x-palaver-ui-version must be 5, 6 or 7") as refused:
+    with pytest.raises(RejectedRequest, match="x-palaver-ui-version must be 5, 6 or 7") as refused:
         parse_request({"messages": []}, x_ag_messages_format="vercel", x_palaver_ui_version="4")
 
     assert refused.value.code == "invalid_value"
@@ -263,7 +264,7 @@ def test_client_continues_its_last_ui_message() -> None:
 
 
 def test_response_media_type_is_checked_before_the_history() -> None:
-    with pytest.raises(RejectedCall) as refused:
+    with pytest.raises(RejectedRequest) as refused:
         parse_request({"messages": "no history"}, accept="image/png")
 
     assert refused.value.code == "not_acceptable"
@@ -279,7 +280,7 @@ def test_body_fields_are_checked_before_the_response_media_type() -> None:
 
 def error_document(body: Any, **options: Any) -> Any:
     """Return the error document of a rejected body."""
-    with pytest.raises(RejectedCall) as refused:
+    with pytest.raises(RejectedRequest) as refused:
         parse_request(body, **options)
     return json(error_response(refused.value, None, status=422))
 

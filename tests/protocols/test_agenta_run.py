@@ -10,8 +10,8 @@ from palaver.core.messages import Message
 from palaver.core.runs import Call
 from palaver.errors import ConflictingFields, MisplacedField
 from palaver.protocols.agenta import run
-from palaver.protocols.agenta.request import AgentaRequest, RejectedCall
-from palaver.protocols.base import HttpRequest
+from palaver.protocols.agenta.request import AgentaRequest
+from palaver.protocols.base import HttpRequest, RejectedRequest
 from tests.protocols.fixed_run import HISTORY, SPAN, STARTED, TRACE, find, json, request, valid_events
 
 
@@ -70,7 +70,7 @@ def test_conflicting_values_in_body_and_query_are_rejected() -> None:
     ],
 )
 def test_unacceptable_format_or_missing_history_is_rejected(body: Any, headers: Any, code: str) -> None:
-    with pytest.raises(RejectedCall) as refused:
+    with pytest.raises(RejectedRequest) as refused:
         run.decode(request(body, **headers), find)
 
     assert refused.value.code == code

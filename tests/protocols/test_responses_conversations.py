@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message, ToolCall
-from palaver.errors import PalaverError, UnknownCall
+from palaver.errors import PalaverError
 from palaver.protocols.base import HttpRequest
+from palaver.protocols.openai import error_response
 from palaver.protocols.responses.conversations import (
     ConversationInput,
     conversation_response,
     deleted_conversation_response,
-    encode_conversation_error,
     parse_added_items,
     parse_create,
     parse_metadata_update,
@@ -26,7 +26,7 @@ USER = {"role": "user", "content": "Why?"}
 def decode_error(decode: Callable[[HttpRequest], object], body: Any) -> tuple[str, str | None]:
     with pytest.raises(PalaverError) as caught:
         decode(request(body))
-    error = json(encode_conversation_error(caught.value, None, status=400))["error"]
+    error = json(error_response(caught.value, status=400))["error"]
     return error["code"], error["param"]
 
 
@@ -40,7 +40,6 @@ def test_create_request_is_parsed_into_messages_and_metadata() -> None:
             Message(role="assistant", parts=(*Message.user("Hm.").parts, ToolCall("c1", "now", "{}")), id="msg_1"),
         ),
         metadata={"a": "b"},
-        places=("items[0]", "items[1]"),
     )
 
 
@@ -50,9 +49,7 @@ def test_conversation_can_be_created_empty(body: Any) -> None:
 
 
 def test_added_items_and_metadata_updates_are_parsed() -> None:
-    assert parse_added_items(request({"items": [USER]})) == ConversationInput(
-        (Message.user("Why?"),), places=("items[0]",)
-    )
+    assert parse_added_items(request({"items": [USER]})) == ConversationInput((Message.user("Why?"),))
     assert parse_metadata_update(request({"metadata": {"a": "b"}})) == {"a": "b"}
     assert parse_metadata_update(request({"metadata": None})) == {}
 
@@ -90,18 +87,6 @@ def test_invalid_body_is_rejected_with_code_and_param(
 
 def test_twenty_items_are_accepted() -> None:
     assert len(parse_added_items(request({"items": [USER] * 20})).messages) == 20
-
-
-@pytest.mark.parametrize(
-    ("pointer", "param"),
-    [("/messages/0", "items[4]"), ("/messages/9", "items"), ("/messages", "items"), ("/metadata/a", "metadata.a")],
-)
-def test_error_pointer_is_translated_to_the_item_of_the_request(pointer: str, param: str) -> None:
-    answer = encode_conversation_error(
-        UnknownCall("x", pointer=pointer), ConversationInput(places=("items[4]",)), status=400
-    )
-
-    assert json(answer)["error"]["param"] == param
 
 
 def test_conversation_and_its_deletion_are_encoded() -> None:

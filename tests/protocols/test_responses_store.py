@@ -333,18 +333,3 @@ def test_output_items_are_indexed_by_their_ids() -> None:
         output[0]["id"]: {**output[0], "encrypted_content": "sealed"}
     }
     assert store.output_items([], OPENAI) == {}
-
-
-def test_run_ids_are_derived_from_item_ids() -> None:
-    tail = RUN.removeprefix("run_")
-    items = [
-        f"msg_{tail}_1",
-        f"rs_{tail}_12",
-        f"msg_{tail}_1.2",
-        "fc_call_" + "9" * 26 + "_1",
-        "fc_c1",
-        "msg_1",
-        f"x_{tail}",
-    ]
-
-    assert store.runs_of_items(items) == [RUN, "run_" + "9" * 26]

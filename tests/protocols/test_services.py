@@ -36,9 +36,9 @@ from palaver.errors import (
     RequestError,
     WorkflowNotFound,
 )
+from palaver.protocols.base import RejectedRequest
 from palaver.protocols.services import adapter, socket
 from palaver.protocols.services import adapter as services
-from palaver.protocols.services.adapter import RejectedPayload
 from palaver.protocols.services.request import ServiceRequest, find_palaver_key
 from palaver.protocols.services.response import field_path, usage_counts
 from tests.core.strategies import hostile, sloppy, terminals
@@ -302,7 +302,7 @@ INPUTS = {
 def test_inputs_of_a_rejected_payload_are_validated(inputs: Any, errors: Any) -> None:
     described = Description(name="tutor", flags={"is_chat": True}, schemas=Schemas(inputs=INPUTS))
     http_request = msgspec.structs.replace(request({**inputs, "stream": 7}), route=services.STREAM_ROUTE)
-    with pytest.raises(RejectedPayload) as raised:
+    with pytest.raises(RejectedRequest) as raised:
         services.decode(http_request, lambda _: described)
 
     first = [("stream", "must be true or false"), ("content", "is required")]
@@ -386,7 +386,7 @@ def test_error_types_are_in_upper_case(error: Any, code: int, word: str) -> None
 
 def test_stream_reports_a_payload_error_as_its_only_event() -> None:
     http_request = msgspec.structs.replace(request({"content": ""}), route=services.STREAM_ROUTE)
-    with pytest.raises(RejectedPayload) as raised:
+    with pytest.raises(RejectedRequest) as raised:
         services.decode(http_request, find)
     answer = services.encode_error(raised.value, None, status=400)
 
@@ -414,7 +414,7 @@ def test_stream_false_on_the_stream_route_makes_the_stream_sparse(stream: Any, s
 
 def test_stream_field_must_be_a_boolean_on_the_stream_route() -> None:
     http_request = msgspec.structs.replace(request({"content": "Hi", "stream": "yes"}), route=services.STREAM_ROUTE)
-    with pytest.raises(RejectedPayload, match="stream must be true or false"):
+    with pytest.raises(RejectedRequest, match="stream must be true or false"):
         services.decode(http_request, find)
 
 

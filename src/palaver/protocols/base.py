@@ -12,7 +12,7 @@ from palaver.core import json
 from palaver.core.descriptions import Description
 from palaver.core.events import Event, RunStarted
 from palaver.core.runs import Call
-from palaver.errors import PalaverError
+from palaver.errors import PalaverError, RequestError
 
 Headers = tuple[tuple[str, str], ...]
 WorkflowLookup = Callable[[str | None], Description]
@@ -59,6 +59,21 @@ class HttpResponse(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     keep_alive: bytes = b""
     """Bytes to send between frames while nothing happens; empty if the protocol has none."""
+
+
+class RejectedRequest(RequestError):
+    """A parsed request that is invalid, with the protocol's request that its response needs."""
+
+    def __init__(self, error: RequestError, request: Any) -> None:
+        super().__init__(error.message, pointer=error.pointer, details=error.details)
+        self.code = error.code
+        self.error = error
+        self.request = request
+
+
+def json_response(document: Any, *, status: int = 200, headers: Headers = ()) -> HttpResponse:
+    all_headers = (("content-type", "application/json"), *headers)
+    return HttpResponse(status=status, headers=all_headers, body=json.encode(document))
 
 
 def run_headers(started: RunStarted) -> Headers:

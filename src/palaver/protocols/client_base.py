@@ -1,13 +1,15 @@
 """Code shared by the protocol clients: request headers, reply bodies, errors. Replies are untrusted data."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
 from palaver.core import json
 from palaver.core.runs import Call
 from palaver.errors import UpstreamFailed
+from palaver.protocols import sse
 
+JSON, SSE = "application/json", "text/event-stream"
 _MAX_ERROR_BYTES = 64 * 1024
 _RETRYABLE_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
 """HTTP statuses of temporary failures."""
@@ -48,6 +50,43 @@ def decode_body(content_type: str, body: bytes) -> Any:
     if value is text and media:
         raise UpstreamFailed("The remote's answer is not JSON.")
     return value
+
+
+def token_count(value: Any) -> int | None:
+    return value if type(value) is int and value >= 0 else None
+
+
+class ReplyDecoder:
+    """Decodes a reply to events and values: a stream record by record, any other body at its end."""
+
+    def __init__(self, content_type: str, *, max_bytes: int = sse.MAX_RECORD_BYTES) -> None:
+        self.streamed = media_type(content_type) == SSE
+        self._content_type = content_type
+        self._records: sse.EventStreamDecoder | sse.LineDecoder = sse.EventStreamDecoder(max_bytes=max_bytes)
+        self._body = bytearray()
+
+    def feed(self, data: bytes) -> list[object]:
+        """Return the events and values that are complete now."""
+        if not self.streamed:
+            self._body += data
+            return []
+        return [value for record in self._records.feed(data) for value in self._decode_record(record)]
+
+    def end(self) -> list[object]:
+        """Return the remaining events and values at the end of the body."""
+        if not self.streamed:
+            return [*self._decode_body(decode_body(self._content_type, bytes(self._body)))]
+        values = [value for record in self._records.end() for value in self._decode_record(record)]
+        return [*values, *self._end_stream()]
+
+    def _decode_record(self, record: bytes) -> Iterable[object]:
+        raise NotImplementedError
+
+    def _end_stream(self) -> Iterable[object]:
+        raise NotImplementedError
+
+    def _decode_body(self, body: Any) -> Iterable[object]:
+        raise NotImplementedError
 
 
 def error_message(body: bytes) -> str | None:

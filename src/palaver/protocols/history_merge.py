@@ -157,15 +157,14 @@ class _StoredHistory:
                 if _comparison_key(part) != _comparison_key(result):
                     raise HistoryConflict(f"The stored result of call {call_id!r} is another one.", pointer=pointer)
                 return True
-            case ToolResult(call_id=call_id) if call_id in self._calls and not self._may_answer(call_id):
+            case ToolResult(call_id=call_id) if (
+                call_id in self._calls and self._answerable is not None and call_id not in self._answerable
+            ):
                 raise HistoryConflict(f"Call {call_id!r} was not the client's to answer.", pointer=pointer)
             case Data(name=name) if name == APPROVAL_RESPONSE:
                 return self.approvals.is_copy(part)
             case _:
                 return False
-
-    def _may_answer(self, call_id: str) -> bool:
-        return self._answerable is None or call_id in self._answerable
 
 
 def _comparison_key(part: Part) -> object:

@@ -22,7 +22,7 @@ from palaver.errors import (
     RequestError,
     ResponseNotFound,
 )
-from palaver.protocols.base import Headers, HttpRequest, HttpResponse
+from palaver.protocols.base import Headers, HttpRequest, HttpResponse, json_response
 
 _OPENAI_CODES = {
     "workflow_not_found": "model_not_found",
@@ -79,14 +79,14 @@ def error_response(
     }
     # SDKs retry a 5xx. That helps if the server is busy, not if the feature is missing.
     retry_headers = (("x-should-retry", "false"),) if error.code == NotImplementedYet.code else ()
-    return _json_response(status, {"error": error_fields, "detail": error.message}, retry_headers)
+    return json_response({"error": error_fields, "detail": error.message}, status=status, headers=retry_headers)
 
 
 def run_error_response(failed: RunFailed, started: RunStarted, *, status: int, headers: Headers = ()) -> HttpResponse:
     """The response of a failed run that was not streamed. Without x-should-retry SDKs would run it three times."""
     response_id = "resp_" + started.run_id.removeprefix("run_")
     document = {"error": error_object(failed), "detail": failed.message, "response_id": response_id}
-    return _json_response(status, document, (*headers, ("x-should-retry", "false")))
+    return json_response(document, status=status, headers=(*headers, ("x-should-retry", "false")))
 
 
 def error_object(ended: RunFailed | RunCancelled) -> dict[str, Any]:
@@ -97,11 +97,6 @@ def error_object(ended: RunFailed | RunCancelled) -> dict[str, Any]:
 
 def _error_type(status: int) -> str:
     return _ERROR_TYPES.get(status) or ("server_error" if status >= 500 else "invalid_request")
-
-
-def _json_response(status: int, document: Any, headers: Headers = ()) -> HttpResponse:
-    all_headers = (("content-type", "application/json"), *headers)
-    return HttpResponse(status=status, headers=all_headers, body=json.encode(document))
 
 
 _MAX_LABEL_LENGTH = 128
@@ -129,57 +124,36 @@ class JsonFields:
         return f"{self._base_pointer}/{json.escape_pointer(name)}"
 
     def boolean(self, name: str, *, default: bool) -> bool:
-        value = self.body.get(name)
-        if value is None:
-            return default
-        if not isinstance(value, bool):
-            raise self.type_error(name, "true or false", value)
-        return value
+        value = self._typed(name, bool, "true or false")
+        return default if value is None else value
 
     def number(self, name: str, low: float, high: float) -> float | None:
-        value = self.body.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise self.type_error(name, "a number", value)
-        return self._in_range(name, value, low, high)
+        return self._in_range(name, self._typed(name, int | float, "a number"), low, high)
 
     def integer(self, name: str, low: int, high: int | None = None) -> int | None:
-        value = self.body.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self.type_error(name, "a whole number", value)
-        self._in_range(name, value, low, high)
-        return value
+        return self._in_range(name, self._typed(name, int, "a whole number"), low, high)
 
     def string(self, name: str, *, max_length: int | None = None, choices: Collection[str] = ()) -> str | None:
-        value = self.body.get(name)
+        value = self._typed(name, str, "a string")
         if value is None:
             return None
-        if not isinstance(value, str):
-            raise self.type_error(name, "a string", value)
         if max_length is not None and len(value) > max_length:
             raise StringTooLong(f"{name} is longer than {max_length} characters.", pointer=self.pointer(name))
         if choices and value not in choices:
             raise InvalidValue(f"{name} must be one of {', '.join(choices)}.", pointer=self.pointer(name))
         return value
 
-    def object(self, name: str) -> dict[str, Any] | None:
-        value = self.body.get(name)
+    def required_string(self, name: str, *, max_length: int | None = None, choices: Collection[str] = ()) -> str:
+        value = self.string(name, max_length=max_length, choices=choices)
         if value is None:
-            return None
-        if not isinstance(value, dict):
-            raise self.type_error(name, "an object", value)
-        return cast("dict[str, Any]", value)
+            raise self.type_error(name, "a string", None)
+        return value
+
+    def object(self, name: str) -> dict[str, Any] | None:
+        return self._typed(name, dict, "an object")
 
     def items(self, name: str) -> list[Any] | None:
-        value = self.body.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, list):
-            raise self.type_error(name, "a list", value)
-        return cast("list[Any]", value)
+        return self._typed(name, list, "a list")
 
     def nested(self, name: str) -> "JsonFields":
         """Return the fields of a nested object; an absent one is empty."""
@@ -188,11 +162,23 @@ class JsonFields:
     def type_error(self, name: str, expected: str, value: Any) -> InvalidType:
         return InvalidType(f"{name} must be {expected}, not {json_type_name(value)}.", pointer=self.pointer(name))
 
-    def _in_range(self, name: str, value: float, low: float, high: float | None) -> float:
-        if value < low or (high is not None and value > high):
-            expected = f"at least {low}" if high is None else f"between {low} and {high}"
-            raise InvalidValue(f"{name} must be {expected}.", pointer=self.pointer(name))
+    def _typed(self, name: str, types: Any, expected: str) -> Any:
+        """Return the value, None if it is absent. In JSON a boolean is no number."""
+        value = self.body.get(name)
+        if value is not None and (not isinstance(value, types) or (isinstance(value, bool) and types is not bool)):
+            raise self.type_error(name, expected, value)
         return value
+
+    def _in_range(self, name: str, value: Any, low: float, high: float | None) -> Any:
+        if value is not None:
+            _check_range(name, value, low, high, self.pointer(name))
+        return value
+
+
+def _check_range(name: str, value: float, low: float, high: float | None, pointer: str) -> None:
+    if value < low or (high is not None and value > high):
+        expected = f"at least {low}" if high is None else f"between {low} and {high}"
+        raise InvalidValue(f"{name} must be {expected}.", pointer=pointer)
 
 
 FieldParser = Callable[[JsonFields, str], Any]
@@ -213,6 +199,16 @@ def string_parser(max_length: int | None = None, *choices: str) -> FieldParser:
 
 def parse_boolean(fields: JsonFields, name: str) -> bool:
     return fields.boolean(name, default=False)
+
+
+def parse_tool_choice(fields: JsonFields, name: str) -> Any:
+    match fields.body[name]:
+        case "auto" | "none" | "required" | {"type": str()} as choice:
+            return choice
+        case str() | dict():
+            raise InvalidValue(f"{name} must be auto, none, required, or an object with a type.", pointer=f"/{name}")
+        case other:
+            raise fields.type_error(name, "a string or an object", other)
 
 
 class SharedFields(NamedTuple):
@@ -315,7 +311,5 @@ def parse_integer(name: str, text: str, low: int, high: int | None = None) -> in
     if not _INTEGER.fullmatch(text):
         raise InvalidType(f"{name} must be a whole number.", pointer=f"/{name}")
     value = int(text)
-    if value < low or (high is not None and value > high):
-        expected = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise InvalidValue(f"{name} must be {expected}.", pointer=f"/{name}")
+    _check_range(name, value, low, high, f"/{name}")
     return value

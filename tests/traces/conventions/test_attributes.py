@@ -12,7 +12,6 @@ from palaver.traces.conventions.attributes import (
     MAX_ENTRIES,
     AttributeReader,
     collect_indexed,
-    collect_under,
     group_by_prefix,
     parse_amount,
     parse_container,
@@ -149,7 +148,6 @@ def test_indexed_attributes_are_collected_in_index_order_without_gaps() -> None:
         {"role": "tool"},
     ]
     assert collect_indexed(collect_indexed(attributes, "m")[0], "calls") == [{"name.first": "x"}]
-    assert collect_under(attributes, "m.2") == {"role": "user", "calls.0.name.first": "x"}
 
 
 def test_attributes_are_grouped_by_their_first_matching_prefix() -> None:

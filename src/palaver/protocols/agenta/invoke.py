@@ -102,36 +102,29 @@ def build_invoke_request(call: Call, *, is_chat: bool, stream: bool) -> HttpRequ
     )
 
 
-class InvokeReplyDecoder:
+class InvokeReplyDecoder(client_base.ReplyDecoder):
     """Decodes a reply to events and values, by its content type."""
 
     def __init__(self, content_type: str, *, max_bytes: int = sse.MAX_RECORD_BYTES) -> None:
-        media = client_base.media_type(content_type)
-        self.streamed = media in (NDJSON, JSONL, SSE)
-        self._content_type = content_type
-        self._lines = (
-            sse.EventStreamDecoder(max_bytes=max_bytes) if media == SSE else sse.LineDecoder(max_bytes=max_bytes)
-        )
+        super().__init__(content_type, max_bytes=max_bytes)
+        if client_base.media_type(content_type) in (NDJSON, JSONL):
+            self.streamed, self._records = True, sse.LineDecoder(max_bytes=max_bytes)
         self._record = RecordDecoder()
-        self._body = bytearray()
-
-    def feed(self, data: bytes) -> list[object]:
-        """Return the events and values that are complete now."""
-        if not self.streamed:
-            self._body += data
-            return []
-        return [value for line in self._lines.feed(data) if line for value in self._record(line)]
 
     def end(self) -> list[object]:
-        """Return the remaining events and values at the end of the body."""
-        if self.streamed:
-            values = [value for line in self._lines.end() for value in self._record(line, is_complete=False)]
-            return [*values, *self._record.end()]
-        body = bytes(self._body)
-        match client_base.decode_body(self._content_type, body):
+        if not self.streamed:
+            return super().end()
+        values = [value for line in self._records.end() for value in self._record(line, is_complete=False)]
+        return [*values, *self._record.end()]
+
+    def _decode_record(self, record: bytes) -> list[object]:
+        return self._record(record) if record else []
+
+    def _decode_body(self, body: Any) -> list[object]:
+        match body:
             # Some servers send the status 200 with an error in the body.
             case {"status": {"code": int(code)}} if code >= 400:
-                return [RunFailed(code="upstream_failed", message=client_base.error_message(body) or "")]
+                return [RunFailed(code="upstream_failed", message=client_base.error_message(bytes(self._body)) or "")]
             case {"data": {"outputs": outputs}}:
                 return [outputs]
             case {"version": str(), "status": dict()}:

@@ -26,7 +26,7 @@ from palaver.errors import (
     UnsupportedFlag,
 )
 from palaver.protocols.agenta.content_negotiation import JSON, negotiate, ui_offers, ui_version
-from palaver.protocols.base import HttpRequest
+from palaver.protocols.base import HttpRequest, RejectedRequest
 from palaver.protocols.openai import json_type_name
 from palaver.protocols.ui_stream.request import UIRequest, ui_request
 
@@ -223,19 +223,6 @@ class AgentaRequest(msgspec.Struct, frozen=True, kw_only=True):
         return pointer if prefix is None else self.places[prefix] + pointer[len(prefix) :]
 
 
-class RejectedCall(RequestError):
-    """A parsed call that is invalid, with the request that its response needs."""
-
-    def __init__(self, error: RequestError, request: AgentaRequest) -> None:
-        super().__init__(error.message, pointer=error.pointer, details=error.details)
-        self.code = error.code
-        self.error = error
-        self.request = request
-
-
-# Calls
-
-
 def parse_call(
     request: HttpRequest, call_body: CallBody, workflow: Description, *, offers: Sequence[str]
 ) -> tuple[Call, AgentaRequest]:
@@ -253,7 +240,7 @@ def parse_call(
         media_type = negotiate(request.headers, call_body.flags, offers if version is None else ui_offers(offers))
         messages = parse_history(call_body) if workflow.is_chat else ()
     except RequestError as error:
-        raise RejectedCall(error, agenta_request) from None
+        raise RejectedRequest(error, agenta_request) from None
     ui = None if version is None else ui_request(version, call_body.messages, messages)
     call = Call(
         workflow=workflow.name,

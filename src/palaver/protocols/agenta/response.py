@@ -34,9 +34,9 @@ from palaver.core.events import (
 from palaver.core.messages import Annotation, Data, File, Refusal, ToolCall, Usage
 from palaver.core.runs import Reply
 from palaver.errors import FaultyCall, MissingInput, PalaverError, RequestError, UpstreamFailed
-from palaver.protocols.agenta.content_negotiation import JSON
-from palaver.protocols.agenta.request import AgentaRequest, RejectedCall
-from palaver.protocols.base import Headers, HttpResponse, run_headers
+from palaver.protocols import base
+from palaver.protocols.agenta.request import AgentaRequest
+from palaver.protocols.base import Headers, HttpResponse, RejectedRequest, run_headers
 from palaver.protocols.ui_stream.adapter import encode_ui_message
 
 VERSION = "2025.07.14"
@@ -68,13 +68,12 @@ def encode_outputs(reply: Reply, events: Sequence[Event], request: AgentaRequest
 def json_response(
     status: int, document: Any, *, started: RunStarted | None = None, session: str | None = None
 ) -> HttpResponse:
-    headers = (("content-type", JSON), *response_headers(started, session))
-    return HttpResponse(status=status, headers=headers, body=json.encode(document))
+    return base.json_response(document, status=status, headers=response_headers(started, session))
 
 
 def error_response(error: PalaverError, request: AgentaRequest | None, *, status: int) -> HttpResponse:
     """The error document of a request that started no run."""
-    if isinstance(error, RejectedCall):
+    if isinstance(error, RejectedRequest):
         error, request = error.error, error.request
     error_fields: dict[str, Any] = {"code": status, "type": error.code, "message": error.message}
     if isinstance(error, FaultyCall):
@@ -384,8 +383,7 @@ def _arguments(data: dict[str, Any]) -> str:
     """Return the arguments as text; some servers send only the parsed value."""
     if isinstance(arguments := data.get("arguments"), str):
         return arguments
-    value = data.get("input")
-    return value if isinstance(value, str) else "" if value is None else json.encode(value).decode()
+    return json.argument_text(data.get("input"))
 
 
 def _annotations(value: Any) -> tuple[Annotation, ...]:

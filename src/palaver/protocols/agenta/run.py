@@ -83,21 +83,15 @@ def build_run_request(call: Call, *, is_chat: bool, stream: bool) -> HttpRequest
     return HttpRequest(headers=client_base.request_headers(call, accept=JSON), body=json.encode(body))
 
 
-class RunReplyDecoder:
+class RunReplyDecoder(client_base.ReplyDecoder):
     """Decodes a reply: the value under `data`, at the end of the body."""
 
-    streamed = False
-
     def __init__(self, content_type: str) -> None:
-        self._content_type = content_type
-        self._body = bytearray()
+        super().__init__(content_type)
+        self.streamed = False
 
-    def feed(self, data: bytes) -> list[object]:
-        self._body += data
-        return []
-
-    def end(self) -> list[object]:
-        match client_base.decode_body(self._content_type, bytes(self._body)):
+    def _decode_body(self, body: Any) -> list[object]:
+        match body:
             case {"data": outputs}:
                 return [outputs]
             case bare:

@@ -38,7 +38,7 @@ from palaver.core.runs import Call
 from palaver.errors import PalaverError
 from palaver.protocols import openai, sse
 from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, WorkflowLookup, run_headers, text_or_json
-from palaver.protocols.chat_completions.client import JSON, SSE
+from palaver.protocols.client_base import JSON, SSE
 from palaver.protocols.chat_completions.request import parse_messages, parse_options
 from palaver.protocols.openai import JsonFields
 

@@ -21,14 +21,14 @@ from palaver.core.events import (
     ToolEnded,
     ToolStarted,
 )
+from palaver.core.json import argument_text, dict_or_empty
 from palaver.core.messages import Annotation, Refusal, Usage
 from palaver.core.runs import Call
 from palaver.errors import UpstreamFailed
 from palaver.protocols import client_base, sse
 from palaver.protocols.base import HttpRequest
 from palaver.protocols.chat_completions.request import encode_options
-
-SSE = "text/event-stream"
+from palaver.protocols.client_base import JSON, SSE, ReplyDecoder, token_count
 
 _FINISH_REASONS: Mapping[str, FinishReason] = {
     "length": "length",
@@ -40,36 +40,20 @@ _FINISH_REASONS: Mapping[str, FinishReason] = {
 _Object = Mapping[str, Any]
 
 
-class ChatReplyDecoder:
-    """Decodes a reply to events. The last event is always a terminal one."""
+class ChatReplyDecoder(ReplyDecoder):
+    """Decodes a reply to events. The last event is always a terminal one; a stream that just stops has ended."""
 
     def __init__(self, content_type: str, *, max_bytes: int = sse.MAX_RECORD_BYTES) -> None:
-        self.streamed = client_base.media_type(content_type) == SSE
-        self._content_type = content_type
-        self._events = sse.EventStreamDecoder(max_bytes=max_bytes)
-        self._body = bytearray()
+        super().__init__(content_type, max_bytes=max_bytes)
         self._completion = _Completion()
         self._is_finished = False
 
-    def feed(self, data: bytes) -> list[object]:
-        """Return the events that are complete now."""
-        if not self.streamed:
-            self._body += data
+    def _decode_record(self, record: bytes) -> list[object]:
+        if self._is_finished or not record.strip():
             return []
-        return [event for frame in self._events.feed(data) for event in self._decode_frame(frame)]
-
-    def end(self) -> list[object]:
-        """Return the remaining events at the end of the body. A stream that just stops has ended."""
-        if self.streamed:
-            return [*(event for frame in self._events.end() for event in self._decode_frame(frame)), *self._finish()]
-        return self._decode_completion(client_base.decode_body(self._content_type, bytes(self._body)))
-
-    def _decode_frame(self, data: bytes) -> list[object]:
-        if self._is_finished or not data.strip():
-            return []
-        if data.strip() == b"[DONE]":
-            return self._finish()
-        match json.parse_or_text(data.decode("utf-8", "replace")):
+        if record.strip() == b"[DONE]":
+            return self._end_stream()
+        match json.parse_or_text(record.decode("utf-8", "replace")):
             case {"error": {} | str()} | {"object": "error"} as document:
                 return self._fail(cast("_Object", document))
             case {} as chunk:
@@ -77,22 +61,22 @@ class ChatReplyDecoder:
             case _:
                 raise UpstreamFailed("The remote's stream holds a record that is no JSON object.")
 
-    def _decode_completion(self, body: Any) -> list[object]:
+    def _decode_body(self, body: Any) -> list[object]:
         match body:
             case {"error": {} | str()} | {"object": "error"} as document:
                 return self._fail(cast("_Object", document))
             case {"choices": [{"message": {}}, *_]}:
-                return [*self._completion.chunk(cast("_Object", body), "message"), *self._finish()]
+                return [*self._completion.chunk(cast("_Object", body), "message"), *self._end_stream()]
             case _:
                 raise UpstreamFailed("The remote's answer is no chat completion.")
 
     def _fail(self, document: _Object) -> list[object]:
         self._is_finished = True
         error = document.get("error")
-        message = error if isinstance(error, str) else _string(_object(error or document).get("message"))
+        message = error if isinstance(error, str) else _string(dict_or_empty(error or document).get("message"))
         return [RunFailed(code="upstream_failed", message=message, usage=self._completion.usage)]
 
-    def _finish(self) -> list[object]:
+    def _end_stream(self) -> list[object]:
         if self._is_finished:
             return []
         self._is_finished = True
@@ -114,7 +98,7 @@ class _Completion:
         events: list[object] = []
         for choice in _objects(chunk.get("choices")):
             if choice.get("index") in (0, None):  # We never request more than one.
-                events += self._delta_events(_object(choice.get(key)))
+                events += self._delta_events(dict_or_empty(choice.get(key)))
                 if isinstance(reason := choice.get("finish_reason"), str):
                     self._finish = _FINISH_REASONS.get(reason, "stop")
         return events
@@ -185,9 +169,9 @@ class _Calls:
 
     def add(self, piece: _Object, position: int) -> Iterable[object]:
         """Return the events of one piece; `position` is its index in the chunk."""
-        function = _object(piece.get("function"))
+        function = dict_or_empty(piece.get("function"))
         call_id, name = _string(piece.get("id")), _string(function.get("name"))
-        index, arguments = piece.get("index"), _arguments(function.get("arguments"))
+        index, arguments = piece.get("index"), argument_text(function.get("arguments"))
         if not (call_id or name or arguments):
             return
         call = self._find_or_create(index if type(index) is int else None, call_id, name, position)
@@ -247,45 +231,29 @@ def _content(value: Any) -> str:
     return _string(value)
 
 
-def _arguments(value: Any) -> str:
-    """Return arguments as text; some servers send the parsed value."""
-    return value if isinstance(value, str) else "" if value is None else json.encode(value).decode()
-
-
 def _usage(value: Any) -> Usage | None:
     match value:
         case {"prompt_tokens": int(), "completion_tokens": int()}:
             counts = cast("_Object", value)
-            prompt = _object(counts.get("prompt_tokens_details"))
-            completion = _object(counts.get("completion_tokens_details"))
+            prompt = dict_or_empty(counts.get("prompt_tokens_details"))
+            completion = dict_or_empty(counts.get("completion_tokens_details"))
             return Usage(
-                input_tokens=_count(counts["prompt_tokens"]) or 0,
-                output_tokens=_count(counts["completion_tokens"]) or 0,
+                input_tokens=token_count(counts["prompt_tokens"]) or 0,
+                output_tokens=token_count(counts["completion_tokens"]) or 0,
                 # Many servers write 0 for unknown counts.
-                cached_input_tokens=_count(prompt.get("cached_tokens")) or None,
-                reasoning_tokens=_count(completion.get("reasoning_tokens")) or None,
+                cached_input_tokens=token_count(prompt.get("cached_tokens")) or None,
+                reasoning_tokens=token_count(completion.get("reasoning_tokens")) or None,
             )
         case _:
             return None
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and value >= 0 else None
 
 
 def _string(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _object(value: Any) -> _Object:
-    return cast("_Object", value) if isinstance(value, dict) else {}
-
-
 def _objects(value: Any) -> list[_Object]:
     return [item for item in cast("list[Any]", value) if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-JSON = "application/json"
 
 
 def build_chat_request(call: Call, *, is_chat: bool, stream: bool, model: str | None = None) -> HttpRequest:
@@ -302,7 +270,8 @@ def build_chat_request(call: Call, *, is_chat: bool, stream: bool, model: str | 
     if call.parameters:
         body["parameters"] = call.parameters
     return HttpRequest(
-        headers=client_base.request_headers(call, accept=SSE if stream else JSON), body=json.encode(body)
+        headers=client_base.request_headers(call, accept=SSE if stream else JSON),
+        body=json.encode(body),
     )
 
 

@@ -3,12 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from palaver.core import json
 from palaver.core.descriptions import Description
 from palaver.errors import NotFound
-from palaver.protocols.base import HttpResponse
-
-_HEADERS = (("content-type", "application/json"),)
+from palaver.protocols.base import HttpResponse, json_response
 
 
 class ModelNotFound(NotFound):
@@ -20,19 +17,15 @@ class ModelNotFound(NotFound):
 def models_response(descriptions: Iterable[Description], created: int) -> HttpResponse:
     """List all chats by name. `created` is the time of their registration, in Unix seconds."""
     chats = sorted((description for description in descriptions if description.is_chat), key=lambda chat: chat.name)
-    return _json_response({"object": "list", "data": [_model(chat, created) for chat in chats]})
+    return json_response({"object": "list", "data": [_model(chat, created) for chat in chats]})
 
 
 def model_response(description: Description, created: int) -> HttpResponse:
     """Raises ModelNotFound for a workflow that is not a chat."""
     if not description.is_chat:
         raise ModelNotFound(f"No model {description.name!r}: it is a workflow, but not a chat.")
-    return _json_response(_model(description, created))
+    return json_response(_model(description, created))
 
 
 def _model(chat: Description, created: int) -> dict[str, Any]:
     return {"id": chat.name, "object": "model", "created": created, "owned_by": "palaver"}
-
-
-def _json_response(document: Any) -> HttpResponse:
-    return HttpResponse(status=200, headers=_HEADERS, body=json.encode(document))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from palaver.core.dialects import chat_completions
+from palaver.core.json import dict_or_empty, without_none
 from palaver.core.messages import Message
 from palaver.errors import InvalidType, InvalidValue, UnknownCall
 from palaver.protocols.openai import (
@@ -18,6 +19,7 @@ from palaver.protocols.openai import (
     json_type_name,
     number_parser,
     parse_boolean,
+    parse_tool_choice,
     string_parser,
 )
 
@@ -34,27 +36,23 @@ def parse_options(fields: JsonFields) -> dict[str, Any]:
 
 def encode_options(options: _Object) -> dict[str, Any]:
     """Encode options for another server, without those that this protocol has no name for."""
-    text, reasoning = _object(options.get("text")), _object(options.get("reasoning"))
+    text, reasoning = dict_or_empty(options.get("text")), dict_or_empty(options.get("reasoning"))
     tools = [nested for tool in options.get("tools") or () if (nested := _nest(tool)) is not None]
     choice = options.get("tool_choice")
     encoded: dict[str, Any] = {name: value for name, value in options.items() if name in _FORWARDED_OPTIONS}
     encoded |= {
         "max_completion_tokens": options.get("max_output_tokens"),
-        "response_format": _encode_format(_object(text.get("format"))),
+        "response_format": _encode_format(dict_or_empty(text.get("format"))),
         "verbosity": text.get("verbosity"),
         "reasoning_effort": reasoning.get("effort"),
     }
     if tools:  # Some servers reject the other two without tools.
         encoded |= {"tools": tools, "parallel_tool_calls": options.get("parallel_tool_calls")}
         encoded["tool_choice"] = choice if isinstance(choice, str) else _nest(choice)
-    return _without_nulls(encoded)
+    return without_none(**encoded)
 
 
 # Parsers, one for each field
-
-
-def _parse_object(fields: JsonFields, name: str) -> dict[str, Any] | None:
-    return fields.object(name)
 
 
 def _require_one(fields: JsonFields, name: str) -> None:
@@ -93,19 +91,6 @@ def _functions(fields: JsonFields, name: str) -> list[Any]:
     return [{"type": "function", **function} for function in functions]
 
 
-def _tool_choice(fields: JsonFields, name: str) -> Any:
-    match fields.body[name]:
-        case "auto" | "none" | "required" as choice:
-            return choice
-        case {"type": str()} as choice:
-            return _flatten(cast("_Object", choice))
-        case str() | dict():
-            expected = "auto, none, required, or an object with a type"
-            raise InvalidValue(f"tool_choice must be {expected}.", pointer=f"/{name}")
-        case other:
-            raise fields.type_error(name, "a string or an object", other)
-
-
 def _function_choice(fields: JsonFields, name: str) -> Any:
     match fields.body[name]:
         case "auto" | "none" as choice:
@@ -120,9 +105,7 @@ def _function_choice(fields: JsonFields, name: str) -> Any:
 
 def _format(fields: JsonFields, name: str) -> Any:
     inner = fields.nested(name)
-    if inner.string("type", choices=_FORMATS) is None:
-        raise inner.type_error("type", "a string", None)
-    if inner.body["type"] == "json_schema" and inner.object("json_schema") is None:
+    if inner.required_string("type", choices=_FORMATS) == "json_schema" and inner.object("json_schema") is None:
         raise inner.type_error("json_schema", "an object", None)
     return _flatten(inner.body)
 
@@ -136,19 +119,19 @@ _PARSERS: Mapping[str, FieldParser] = {
     "max_tokens": integer_parser(1),
     "stop": _stop,
     "seed": integer_parser(-(2**63)),
-    "logit_bias": _parse_object,
+    "logit_bias": JsonFields.object,
     "logprobs": parse_boolean,
     "top_logprobs": integer_parser(0, 20),
     "tools": _tools,
     "functions": _functions,
-    "tool_choice": _tool_choice,
+    "tool_choice": lambda fields, name: _flatten(parse_tool_choice(fields, name)),
     "function_call": _function_choice,
     "parallel_tool_calls": parse_boolean,
     "response_format": _format,
     "verbosity": string_parser(),
     "reasoning_effort": string_parser(),
-    "prediction": _parse_object,
-    "web_search_options": _parse_object,
+    "prediction": JsonFields.object,
+    "web_search_options": JsonFields.object,
     "service_tier": string_parser(64),
     "prompt_cache_key": string_parser(512),
     "n": _require_one,
@@ -172,10 +155,10 @@ def _to_responses_names(options: dict[str, Any]) -> dict[str, Any]:
         "max_output_tokens": older if newer is None else newer,
         "tools": [*(take("tools") or ()), *(take("functions") or ())] or None,
         "tool_choice": function_choice if choice is None else choice,
-        "text": _without_nulls({"format": take("response_format"), "verbosity": take("verbosity")}) or None,
-        "reasoning": _without_nulls({"effort": take("reasoning_effort")}) or None,
+        "text": without_none(format=take("response_format"), verbosity=take("verbosity")) or None,
+        "reasoning": without_none(effort=take("reasoning_effort")) or None,
     }
-    return _without_nulls(options | renamed)
+    return without_none(**options, **renamed)
 
 
 # `{"type": "function", "function": {"name": …}}` and `{"type": "function", "name": …}`
@@ -183,7 +166,7 @@ def _to_responses_names(options: dict[str, Any]) -> dict[str, Any]:
 
 def _flatten(value: Any) -> Any:
     """Move the fields of the nested object up to its type."""
-    fields = _object(value)
+    fields = dict_or_empty(value)
     kind = fields.get("type")
     inner = fields.get(kind) if isinstance(kind, str) else None
     return {"type": kind, **cast("_Object", inner)} if isinstance(inner, dict) else value
@@ -191,10 +174,10 @@ def _flatten(value: Any) -> Any:
 
 def _nest(value: Any) -> dict[str, Any] | None:
     """Return a function or custom tool in the nested shape; None for other types."""
-    fields = _object(value)
+    fields = dict_or_empty(value)
     match fields:
         case {"type": "function" | "custom" as kind, "name": str()}:
-            return {"type": kind, kind: _without_nulls({key: field for key, field in fields.items() if key != "type"})}
+            return {"type": kind, kind: without_none(**{key: field for key, field in fields.items() if key != "type"})}
         case _:
             return None
 
@@ -203,19 +186,11 @@ def _encode_format(response_format: _Object) -> _Object | None:
     match response_format:
         case {"type": "json_schema"}:
             inner = {name: value for name, value in response_format.items() if name != "type"}
-            return {"type": "json_schema", "json_schema": _without_nulls(inner)}
+            return {"type": "json_schema", "json_schema": without_none(**inner)}
         case {"type": str()}:
             return response_format
         case _:
             return None
-
-
-def _object(value: Any) -> _Object:
-    return cast("_Object", value) if isinstance(value, dict) else {}
-
-
-def _without_nulls(values: _Object) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
 
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -266,23 +241,15 @@ def _check_message(value: Any, index: int, calls: _OpenCalls) -> dict[str, Any]:
     if not allowed_keys.issuperset(message):  # The dialect would interpret more keys than this protocol has.
         message = {name: value for name, value in message.items() if name in allowed_keys}
     fields = JsonFields(message, pointer)
-    role = fields.string("role", choices=ROLES)
-    if role is None:
-        raise fields.type_error("role", "a string", None)
+    role = fields.required_string("role", choices=ROLES)
     _check_content(fields, role)
     match role:
         case "assistant":
             _register_calls(fields, index, calls)
         case "tool":
-            call_id = fields.string("tool_call_id")
-            if call_id is None:
-                raise fields.type_error("tool_call_id", "a string", None)
-            calls.answer(call_id, fields.pointer("tool_call_id"))
+            calls.answer(fields.required_string("tool_call_id"), fields.pointer("tool_call_id"))
         case "function":
-            name = fields.string("name")
-            if name is None:
-                raise fields.type_error("name", "a string", None)
-            call_id = calls.find_last(name, pointer)
+            call_id = calls.find_last(fields.required_string("name"), pointer)
             calls.answer(call_id, pointer)
             return {**message, "tool_call_id": call_id}
         case _:
@@ -334,8 +301,6 @@ def _register_calls(fields: JsonFields, index: int, calls: _OpenCalls) -> None:
                 raise InvalidType(f"A call must be {expected}.", pointer=f"{pointer}/{call_index}")
     if fields.object("function_call") is not None:
         inner = fields.nested("function_call")
-        name = inner.string("name")
-        if name is None:
-            raise inner.type_error("name", "a string", None)
+        name = inner.required_string("name")
         inner.string("arguments")
         calls.add(f"call_{index}", name)  # The id that the dialect assigns.

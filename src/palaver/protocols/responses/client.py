@@ -5,11 +5,10 @@ id, reuse one id for several items, or repeat at the end what they sent before. 
 else by its index, else by its type, and nothing is emitted twice.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from palaver.core import dialects, json
-from palaver.core.dialects import responses as content
 from palaver.core.dialects import responses as dialect
 from palaver.core.events import (
     Event,
@@ -47,6 +46,7 @@ from palaver.core.runs import Call
 from palaver.errors import UpstreamFailed
 from palaver.protocols import client_base, sse
 from palaver.protocols.base import HttpRequest
+from palaver.protocols.client_base import JSON, SSE, ReplyDecoder, token_count
 
 ItemKind = Literal["message", "reasoning", "function_call"]
 """The items that arrive in pieces."""
@@ -310,7 +310,7 @@ class ItemDecoder:
     def _message_done(self, fields: Object, frame: Object) -> Iterator[Event]:
         if fields.get("role", "assistant") != "assistant":
             return  # Only the client writes user messages.
-        pieces = [content.read_content([piece]) for piece in as_list(fields.get("content"))]
+        pieces = [dialect.read_content([piece]) for piece in as_list(fields.get("content"))]
         remote_id = optional_str(fields.get("id")) or ""
         complete_text = "".join(part.text for parts in pieces for part in parts if isinstance(part, Text))
         if self._is_repeated("message", remote_id, complete_text):
@@ -431,13 +431,12 @@ class ItemDecoder:
 def _parse_annotations(annotations: list[Any]) -> tuple[Annotation, ...]:
     return tuple(
         note
-        for part in content.read_content([{"text": "…", "annotations": annotations}])
+        for part in dialect.read_content([{"text": "…", "annotations": annotations}])
         if isinstance(part, Text)
         for note in part.annotations
     )
 
 
-JSON, SSE = "application/json", "text/event-stream"
 MAX_RESPONSE_RECORD_BYTES = 10 * sse.MAX_RECORD_BYTES
 """The last record repeats the whole output."""
 
@@ -473,7 +472,8 @@ def build_responses_request(call: Call, *, is_chat: bool, stream: bool, model: s
     if call.parameters:
         body["parameters"] = call.parameters
     return HttpRequest(
-        headers=client_base.request_headers(call, accept=SSE if stream else JSON), body=json.encode(body)
+        headers=client_base.request_headers(call, accept=SSE if stream else JSON),
+        body=json.encode(body),
     )
 
 
@@ -500,34 +500,20 @@ def _content(pieces: list[Object]) -> str | list[Object]:
     return [{"detail": "auto", **piece} if piece.get("type") == "input_image" else piece for piece in pieces]
 
 
-class ResponsesReplyDecoder:
+class ResponsesReplyDecoder(ReplyDecoder):
     """Decodes a reply to events. A stream that just stops has ended."""
 
     def __init__(self, content_type: str, *, max_bytes: int = MAX_RESPONSE_RECORD_BYTES) -> None:
-        self.streamed = client_base.media_type(content_type) == SSE
-        self._content_type = content_type
-        self._records = sse.EventStreamDecoder(max_bytes=max_bytes)
-        self._body = bytearray()
+        super().__init__(content_type, max_bytes=max_bytes)
         self._items = ItemDecoder()
         self._custom: Any = None
         self._error: RunFailed | None = None
         self._is_finished = False
 
-    def feed(self, data: bytes) -> list[object]:
-        """Return the events that are complete now."""
-        if not self.streamed:
-            self._body += data
-            return []
-        return [event for record in self._records.feed(data) for event in self._decode_record(record)]
-
-    def end(self) -> list[object]:
-        """Return the remaining events at the end of the body."""
-        if self.streamed:
-            events = [event for record in self._records.end() for event in self._decode_record(record)]
-            return [*events, *self._end_of_stream()]
-        match client_base.decode_body(self._content_type, bytes(self._body)):
+    def _decode_body(self, body: Any) -> Iterable[object]:
+        match body:
             case {"output": list()} as response:
-                return list(self._finish(cast("Object", response), "completed"))
+                return self._finish(cast("Object", response), "completed")
             case {"error": error} if error is not None:
                 return [RunFailed(code="upstream_failed", message=client_base.error_message(bytes(self._body)) or "")]
             case bare:
@@ -537,7 +523,7 @@ class ResponsesReplyDecoder:
         if self._is_finished:
             return
         if record.strip() == b"[DONE]":
-            yield from self._end_of_stream()
+            yield from self._end_stream()
             return
         text = record.decode("utf-8", "replace")
         value = json.parse_or_text(text)
@@ -564,7 +550,7 @@ class ResponsesReplyDecoder:
             case _:
                 yield frame
 
-    def _end_of_stream(self) -> Iterator[object]:
+    def _end_stream(self) -> Iterator[object]:
         if not self._is_finished:
             self._is_finished = True
             yield self._error or RunFinished()
@@ -609,7 +595,10 @@ def _error_text(frame: Object) -> str:
 
 def _usage(value: Any) -> Usage | None:
     counts = dict_or_empty(value)
-    input_tokens, output_tokens = _count(counts.get("input_tokens")), _count(counts.get("output_tokens"))
+    input_tokens, output_tokens = (
+        token_count(counts.get("input_tokens")),
+        token_count(counts.get("output_tokens")),
+    )
     if input_tokens is None or output_tokens is None:
         return None
     input_details, output_details = (
@@ -620,11 +609,7 @@ def _usage(value: Any) -> Usage | None:
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         # Servers write 0 for unknown counts.
-        cached_input_tokens=_count(input_details.get("cached_tokens")) or None,
-        cache_creation_input_tokens=_count(input_details.get("cache_write_tokens")) or None,
-        reasoning_tokens=_count(output_details.get("reasoning_tokens")) or None,
+        cached_input_tokens=token_count(input_details.get("cached_tokens")) or None,
+        cache_creation_input_tokens=token_count(input_details.get("cache_write_tokens")) or None,
+        reasoning_tokens=token_count(output_details.get("reasoning_tokens")) or None,
     )
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and value >= 0 else None

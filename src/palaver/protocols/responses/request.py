@@ -25,19 +25,18 @@ from palaver.protocols.openai import (
     JsonFields,
     MissingRequired,
     MutuallyExclusive,
-    StringTooLong,
     client_tool_names,
     integer_parser,
     json_type_name,
     number_parser,
     parse_boolean,
     parse_shared_fields,
+    parse_tool_choice,
     pointer_to_param,
     string_parser,
 )
 
 _ROLES = ("user", "assistant", "system", "developer")
-_MAX_ID_LENGTH = 64
 _Object = Mapping[str, Any]
 
 
@@ -71,20 +70,25 @@ def _check_item(item: _Object, pointer: str) -> str:
     kind = item.get("type", "message" if "role" in item else None)
     if not isinstance(kind, str):
         raise InvalidValue("An item needs a type or a role.", pointer=pointer)
-    _check_id(item, "id", pointer)
+    fields = JsonFields(item, pointer)
+    fields.string("id", max_length=MAX_ID_LENGTH)
     match kind:
         case "message":
-            _check_message(item, pointer)
+            _check_message(fields)
         case "function_call":
-            _check_call(item, pointer)
+            fields.required_string("call_id", max_length=MAX_ID_LENGTH)
+            fields.required_string("name")
+            arguments = item.get("arguments")
+            if arguments is not None and not isinstance(arguments, str):
+                raise fields.type_error("arguments", "a JSON text", arguments)
         case "function_call_output":
-            _check_text(item, "call_id", pointer)
+            fields.required_string("call_id", max_length=MAX_ID_LENGTH)
             if item.get("output") is None:
                 raise InvalidType("output must be there and not null.", pointer=f"{pointer}/output")
         case "item_reference":
-            _check_text(item, "id", pointer)
+            fields.required_string("id")
         case "mcp_approval_response":
-            _check_text(item, "approval_request_id", pointer)
+            fields.required_string("approval_request_id", max_length=MAX_ID_LENGTH)
             if not isinstance(item.get("approve"), bool):
                 raise InvalidType("approve must be true or false.", pointer=f"{pointer}/approve")
         case _:
@@ -92,18 +96,18 @@ def _check_item(item: _Object, pointer: str) -> str:
     return kind
 
 
-def _check_message(item: _Object, pointer: str) -> None:
-    role, content = item.get("role"), item.get("content")
+def _check_message(fields: JsonFields) -> None:
+    role, content = fields.body.get("role"), fields.body.get("content")
     if role not in _ROLES:
-        raise InvalidValue(f"role must be one of {', '.join(_ROLES)}.", pointer=f"{pointer}/role")
+        raise InvalidValue(f"role must be one of {', '.join(_ROLES)}.", pointer=fields.pointer("role"))
     if isinstance(content, str):
         return
     if not isinstance(content, list):
-        message = f"content must be a string or a list of parts, not {json_type_name(content)}."
-        raise InvalidType(message, pointer=f"{pointer}/content")
+        raise fields.type_error("content", "a string or a list of parts", content)
     for index, part in enumerate(cast("list[Any]", content)):
         if not _is_part(part):
-            raise InvalidValue("This is no part of a message that we know.", pointer=f"{pointer}/content/{index}")
+            pointer = f"{fields.pointer('content')}/{index}"
+            raise InvalidValue("This is no part of a message that we know.", pointer=pointer)
 
 
 def _is_part(part: Any) -> bool:
@@ -130,32 +134,6 @@ def _has(part: _Object, *names: str) -> bool:
             case _:
                 pass
     return False
-
-
-def _check_call(item: _Object, pointer: str) -> None:
-    _check_text(item, "call_id", pointer)
-    _check_text(item, "name", pointer)
-    arguments = item.get("arguments")
-    if arguments is not None and not isinstance(arguments, str):
-        message = f"arguments must be a JSON text, not {json_type_name(arguments)}."
-        raise InvalidType(message, pointer=f"{pointer}/arguments")
-
-
-def _check_text(item: _Object, name: str, pointer: str) -> None:
-    if not isinstance(item.get(name), str):
-        raise InvalidType(
-            f"{name} must be a string, not {json_type_name(item.get(name))}.", pointer=f"{pointer}/{name}"
-        )
-    if name.endswith("id"):
-        _check_id(item, name, pointer)
-
-
-def _check_id(item: _Object, name: str, pointer: str) -> None:
-    value = item.get(name)
-    if value is not None and not isinstance(value, str):
-        raise InvalidType(f"{name} must be a string, not {json_type_name(value)}.", pointer=f"{pointer}/{name}")
-    if value is not None and len(value) > _MAX_ID_LENGTH:
-        raise StringTooLong(f"{name} is longer than {_MAX_ID_LENGTH} characters.", pointer=f"{pointer}/{name}")
 
 
 Profile = Literal["open", "invocations"]
@@ -343,18 +321,6 @@ def _check_stored(options: dict[str, Any]) -> None:
 # Fields, each with its parser
 
 
-def _tool_choice(fields: JsonFields, name: str) -> Any:
-    value = fields.body[name]
-    match value:
-        case "auto" | "none" | "required" | {"type": str()}:
-            return value
-        case _:
-            pass
-    if isinstance(value, str | dict):
-        raise InvalidValue("tool_choice must be auto, none, required, or an object with a type.", pointer=f"/{name}")
-    raise fields.type_error(name, "a string or an object", value)
-
-
 def _include(fields: JsonFields, name: str) -> list[str]:
     value = fields.items(name) or []
     if not all(isinstance(item, str) for item in value):
@@ -372,10 +338,6 @@ def _conversation(fields: JsonFields, name: str) -> dict[str, str]:
     return {"id": conversation_id}
 
 
-def _return_trace(fields: JsonFields, name: str) -> bool:
-    return fields.nested(name).boolean("return_trace", default=False)
-
-
 _PARSERS: Mapping[str, FieldParser] = {
     "stream": parse_boolean,
     "store": parse_boolean,
@@ -390,19 +352,19 @@ _PARSERS: Mapping[str, FieldParser] = {
     "max_output_tokens": integer_parser(1),
     "max_tool_calls": integer_parser(1),
     "top_logprobs": integer_parser(0, 20),
-    "tools": lambda fields, name: fields.items(name),
-    "tool_choice": _tool_choice,
-    "text": lambda fields, name: fields.object(name),
-    "reasoning": lambda fields, name: fields.object(name),
+    "tools": JsonFields.items,
+    "tool_choice": parse_tool_choice,
+    "text": JsonFields.object,
+    "reasoning": JsonFields.object,
     "truncation": string_parser(None, "auto", "disabled"),
     "service_tier": string_parser(64),
     "include": _include,
-    "stream_options": lambda fields, name: fields.object(name),
+    "stream_options": JsonFields.object,
     "prompt_cache_key": string_parser(512),
     "safety_identifier": string_parser(512),
     "user": string_parser(512),
     "instructions": string_parser(),
-    "databricks_options": _return_trace,
+    "databricks_options": lambda fields, name: parse_boolean(fields.nested(name), "return_trace"),
 }
 _SHARED_FIELDS = frozenset({"custom_inputs", "parameters", "context", "metadata", "safety_identifier", "user"})
 _STORAGE_FIELDS = frozenset({"store", "background", "previous_response_id", "conversation"})

@@ -201,22 +201,18 @@ def response_outcome(terminal: TerminalEvent) -> Outcome:
 class ResponseObject:
     """Encodes the snapshots of one response."""
 
-    __slots__ = ("_head", "_metadata", "_profile", "_tail", "_trace", "id")
+    __slots__ = ("_head", "_metadata", "_profile", "_tail", "id", "trace")
 
     def __init__(self, started: RunStarted, request: ResponsesRequest) -> None:
         self.id = response_id(started.run_id)
         self._profile: Profile = request.profile
         self._metadata = dict(request.metadata)
-        self._trace = f"tr-{started.trace_id}" if request.trace and started.trace_id else None
+        self.trace = f"tr-{started.trace_id}" if request.trace and started.trace_id else None
+        """The trace id, if it was requested."""
         self._head = b"".join(
             (b'{"id":"', self.id.encode(), b'","object":"response","created_at":%d' % _created_at(started, request))
         )
         self._tail = _constant_fields(request.profile, request.model, request.echo)
-
-    @property
-    def trace(self) -> str | None:
-        """The trace id, if it was requested."""
-        return self._trace
 
     def running(self, status: PendingStatus = "in_progress", output: Sequence[bytes] = ()) -> bytes:
         """Encode the response before its end, with the items done so far."""
@@ -227,7 +223,7 @@ class ResponseObject:
     ) -> bytes:
         """Encode the response at its end."""
         end = response_outcome(terminal)
-        metadata = self._metadata if self._trace is None else {**self._metadata, "trace_id": self._trace}
+        metadata = self._metadata if self.trace is None else {**self._metadata, "trace_id": self.trace}
         completed_at = terminal.at if end.status == "completed" else None
         return self._snapshot(end.status.encode(), output, end, completed_at, usage, custom, metadata)
 

@@ -4,8 +4,7 @@ Always in the profile `open`. The server checks whether a response was stored an
 a stable, unique id: its own, that of its tool call, or one derived from its message.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
@@ -18,7 +17,7 @@ from palaver.core.ids import MAX_ID_LENGTH, truncate_id
 from palaver.core.linearize import linearize
 from palaver.core.messages import Message
 from palaver.errors import InvalidValue, ItemNotFound, ResponseNotFound
-from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, run_headers
+from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, json_response, run_headers
 from palaver.protocols.openai import PreviousResponseNotFound, StringTooLong, parse_integer
 from palaver.protocols.responses.adapter import ResumedStreamEncoder
 from palaver.protocols.responses.request import ResponsesRequest, in_open_profile
@@ -32,8 +31,6 @@ from palaver.protocols.responses.response_object import (
 
 _RESPONSE_ID_PREFIX = "resp_"
 _BOOLEANS = {"true": True, "false": False}
-_RUN_IN_ITEM_ID = re.compile(r"_([0-9a-hjkmnp-tv-z]{26})_i?[0-9]+(\.[0-9]+)?$")
-"""Matches the end of an item id that this server generated; group 1 is the run's id without `run_`."""
 
 
 class StoredResponseQuery(NamedTuple):
@@ -124,12 +121,6 @@ def deleted_response(run_id: str) -> HttpResponse:
 
 
 # References
-
-
-def runs_of_items(items: Iterable[str]) -> list[str]:
-    """Return the ids of the runs that created these items. Item ids that contain no run id are skipped."""
-    matches = (_RUN_IN_ITEM_ID.search(item) for item in items)
-    return list(dict.fromkeys(f"run_{match[1]}" for match in matches if match is not None))
 
 
 def output_items(events: Sequence[Event], request: ResponsesRequest) -> dict[str, dict[str, Any]]:
@@ -369,7 +360,3 @@ def _visible_item(item: Item, *, encrypted: bool) -> Item:
     if encrypted or item["type"] != "reasoning":
         return item
     return {name: value for name, value in item.items() if name != "encrypted_content"}
-
-
-def json_response(document: Any) -> HttpResponse:
-    return HttpResponse(status=200, headers=(JSON_HEADER,), body=json.encode(document))

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from palaver.core import json
 from palaver.core.descriptions import Description
 from palaver.core.events import Event, RunCancelled, RunFailed, RunStarted
@@ -15,7 +17,16 @@ from palaver.core.fold import fold
 from palaver.core.runs import Call, Secret
 from palaver.errors import PalaverError, RequestError
 from palaver.protocols import sse
-from palaver.protocols.base import EventEncoder, Headers, HttpRequest, HttpResponse, WorkflowLookup, run_headers
+from palaver.protocols.base import (
+    EventEncoder,
+    Headers,
+    HttpRequest,
+    HttpResponse,
+    RejectedRequest,
+    WorkflowLookup,
+    json_response,
+    run_headers,
+)
 from palaver.protocols.services.request import (
     API_KEY_PREFIX,
     ServiceRequest,
@@ -36,23 +47,12 @@ from palaver.protocols.services.response import (
 VERSION = version("palaver")
 STREAM_ROUTE = "services/{w}/stream"
 _VERSION_HEADERS: Headers = (("x-api-version", VERSION),)
-_JSON_HEADERS: Headers = (("content-type", "application/json"), *_VERSION_HEADERS)
 _SSE_HEADERS: Headers = (
     ("content-type", "text/event-stream"),
     ("cache-control", "no-cache"),
     ("x-accel-buffering", "no"),
     *_VERSION_HEADERS,
 )
-
-
-class RejectedPayload(RequestError):
-    """A parsed payload that is invalid, with the request that its response needs."""
-
-    def __init__(self, error: RequestError, request: ServiceRequest) -> None:
-        super().__init__(error.message, pointer=error.pointer, details=error.details)
-        self.code = error.code
-        self.error = error
-        self.request = request
 
 
 def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ServiceRequest]:
@@ -66,7 +66,7 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ServiceReq
         label = session_label(payload, request.new_id)
         parsed = parse_payload(payload, workflow, label, is_stream=service_request.stream)
     except RequestError as error:
-        raise RejectedPayload(error, service_request) from None
+        raise RejectedRequest(error, service_request) from None
     call = Call(
         workflow=workflow.name,
         messages=parsed.messages,
@@ -77,14 +77,7 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ServiceReq
         trace_parent=request.trace_parent,
         record=parsed.record,
     )
-    service_request = ServiceRequest(
-        workflow=workflow.name,
-        is_chat=workflow.is_chat,
-        stream=service_request.stream,
-        sparse=parsed.is_sparse,
-        history=parsed.history,
-    )
-    return call, service_request
+    return call, replace(service_request, sparse=parsed.is_sparse, history=parsed.history)
 
 
 def response_head(started: RunStarted, request: ServiceRequest) -> HttpResponse | None:
@@ -114,7 +107,7 @@ def encode_response(events: Sequence[Event], request: ServiceRequest, *, status:
 
 def encode_error(error: PalaverError, request: ServiceRequest | None, *, status: int) -> HttpResponse:
     """Encode the error; on the stream route, as its only event."""
-    if isinstance(error, RejectedPayload):
+    if isinstance(error, RejectedRequest):
         error, request = error.error, error.request
     document = error_document(error, status=status)
     if request is not None and request.stream:
@@ -124,12 +117,9 @@ def encode_error(error: PalaverError, request: ServiceRequest | None, *, status:
 
 def document_response(document: Any, *, stream: bool) -> HttpResponse:
     """A document without a run, on either route."""
-    body = json.encode(document)
-    return (
-        HttpResponse(status=200, headers=_SSE_HEADERS, body=named_event("complete", body))
-        if stream
-        else HttpResponse(status=200, headers=_JSON_HEADERS, body=body)
-    )
+    if stream:
+        return HttpResponse(status=200, headers=_SSE_HEADERS, body=named_event("complete", json.encode(document)))
+    return _json_response(200, document)
 
 
 def markdown_response(text: str) -> HttpResponse:
@@ -138,8 +128,8 @@ def markdown_response(text: str) -> HttpResponse:
 
 
 def _json_response(status: int, document: Any, started: RunStarted | None = None) -> HttpResponse:
-    headers = (*_JSON_HEADERS, *run_headers(started)) if started else _JSON_HEADERS
-    return HttpResponse(status=status, headers=headers, body=json.encode(document))
+    headers = (*_VERSION_HEADERS, *run_headers(started)) if started else _VERSION_HEADERS
+    return json_response(document, status=status, headers=headers)
 
 
 _SENTENCE = re.compile(r"(.+?[.!?])(?:\s+(?![a-z])|$)", re.DOTALL)  # Not after "e.g.".

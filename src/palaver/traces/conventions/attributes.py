@@ -168,12 +168,6 @@ def collect_indexed(attributes: Attributes, prefix: str) -> list[Entry]:
     return [entries[index] for index in sorted(entries)[:MAX_ENTRIES]]
 
 
-def collect_under(attributes: Attributes, prefix: str) -> Entry:
-    """Collect values under `prefix.…`, by the rest of their names."""
-    start, offset = prefix + ".", len(prefix) + 1
-    return {name[offset:]: value for name, value in attributes.items() if name.startswith(start)}
-
-
 def group_by_prefix(attributes: Attributes, prefixes: tuple[str, ...]) -> dict[str, Entry]:
     """Group attributes by the first of `prefixes` that their names have, in one pass."""
     groups: dict[str, Entry] = {}
