@@ -326,3 +326,13 @@ def parse_role(role_name: str, *, answers_a_call: bool = False) -> tuple[Role, s
     if role is not None:
         return role, None
     return ("tool" if answers_a_call else "assistant"), role_name
+
+
+def unanswered_calls(messages: Iterable[Message]) -> dict[str, ToolCall]:
+    """Return the calls without a result, by id; some models reuse ids in every turn."""
+    pending: dict[str, ToolCall] = {}
+    for message in messages:
+        pending |= {call.call_id: call for call in message.tool_calls}
+        for result in message.tool_results:
+            pending.pop(result.call_id, None)
+    return pending

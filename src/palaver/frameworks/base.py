@@ -1,12 +1,14 @@
-"""Code shared by the adapters: the wrapping workflow, step listeners, usage, visible parameters."""
+"""Code shared by the adapters: the wrapping workflow, step listeners, agent readers, visible parameters."""
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from palaver.core.messages import APPROVAL_RESPONSE, Data, Usage
+from palaver.core.events import FinishReason, RunFinished
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import APPROVAL_RESPONSE, Data, Message, Usage
 from palaver.core.runs import Call
 from palaver.errors import NotImplementedYet
 from palaver.workflows.workflow import FunctionWorkflow, Options, Producer
@@ -23,7 +25,7 @@ class AdoptedWorkflow(FunctionWorkflow):
         function: Callable[..., Any],
         *,
         place: str,
-        resumes: bool,
+        resumes: bool = False,
         name: str,
         description: str,
         flags: Mapping[str, bool],
@@ -99,7 +101,52 @@ def install_step_listeners() -> None:
             log.warning("The steps of %s cannot be heard", framework.partition(".")[0], exc_info=True)
 
 
-def usage_difference(total: Usage, reported: Usage) -> Usage:
+def approval_request(
+    request_id: str,
+    call_id: str | None,
+    name: str,
+    arguments: str,
+    *,
+    message: str | None = None,
+    interrupt: str | None = None,
+) -> dict[str, Any]:
+    """Return the value of the data part that requests approval of a tool call."""
+    return {
+        "id": request_id,
+        "call_id": call_id,
+        "name": name,
+        "arguments": arguments,
+        "message": message,
+        "decisions": ["approve", "reject"],
+        "interrupt": interrupt,
+    }
+
+
+class AgentReader:
+    """State that the readers of agent frameworks share."""
+
+    def __init__(self, _history: Sequence[Message] = ()) -> None:
+        self.finish: FinishReason = "stop"
+        """How the last response of the model ended."""
+        self._has_started = False
+        self._no_text = True  # No text since the last tool result.
+        self._reported_usage = Usage(input_tokens=0, output_tokens=0)
+
+    def end(self) -> Iterable[OutputValue]:
+        """Return the finish reason, unless it is `stop`."""
+        return [] if self.finish == "stop" else [RunFinished(finish=self.finish)]
+
+    def _add_usage(self, usage: Usage) -> Iterator[OutputValue]:
+        if usage.total_tokens > 0:
+            self._reported_usage += usage
+            yield usage
+
+    def _add_total_usage(self, total: Usage) -> Iterator[OutputValue]:
+        """Emit the part of the run's total usage that was not reported yet."""
+        return self._add_usage(_usage_difference(total, self._reported_usage))
+
+
+def _usage_difference(total: Usage, reported: Usage) -> Usage:
     def difference(left: int | None, right: int | None) -> int | None:
         return (left or 0) - (right or 0) or None
 

@@ -43,37 +43,20 @@ _MAX_ERROR_BYTES = 64 * 1024
 log = logging.getLogger("palaver.remote")
 
 
-class _ReplyDecoder(Protocol):
-    streamed: bool
-
-    def feed(self, data: bytes) -> list[object]: ...
-
-    def end(self) -> list[object]: ...
-
-
 class _RequestBuilder(Protocol):
     def __call__(self, call: Call, *, is_chat: bool, stream: bool, model: str | None) -> HttpRequest: ...
 
 
 class _ProtocolClient(NamedTuple):
     request: _RequestBuilder
-    replies: Callable[[str], _ReplyDecoder]
+    replies: Callable[[str], client_base.ReplyDecoder]
     returns_values: bool = False
     """Whether a workflow that is not a chat can return its value. In the other protocols all output is messages."""
 
 
-def _ignore_model(build: Callable[..., HttpRequest]) -> _RequestBuilder:
-    def build_request(call: Call, *, is_chat: bool, stream: bool, model: str | None) -> HttpRequest:  # noqa: ARG001
-        return build(call, is_chat=is_chat, stream=stream)
-
-    return build_request
-
-
 CLIENTS: Mapping[str, _ProtocolClient] = {
-    "invoke": _ProtocolClient(
-        _ignore_model(invoke.build_invoke_request), invoke.InvokeReplyDecoder, returns_values=True
-    ),
-    "run": _ProtocolClient(_ignore_model(run.build_run_request), run.RunReplyDecoder, returns_values=True),
+    "invoke": _ProtocolClient(invoke.build_invoke_request, invoke.InvokeReplyDecoder, returns_values=True),
+    "run": _ProtocolClient(run.build_run_request, run.RunReplyDecoder, returns_values=True),
     "responses": _ProtocolClient(build_responses_request, ResponsesReplyDecoder),
     "chat-completions": _ProtocolClient(build_chat_request, ChatReplyDecoder),
 }
@@ -107,7 +90,8 @@ class RemoteWorkflow:
     ) -> None:
         self.options = Options()
         self.url = url
-        self._service = service
+        self.service = service
+        """None while it is unreachable."""
         self._placeholder = placeholder
         self._discover = discover
         self._headers = headers
@@ -125,17 +109,12 @@ class RemoteWorkflow:
     @property
     def description(self) -> Description:
         """The service's description, or a placeholder while it is unreachable."""
-        return self._service.description if self._service else self._placeholder
-
-    @property
-    def service(self) -> RemoteService | None:
-        """None while it is unreachable."""
-        return self._service
+        return self.service.description if self.service else self._placeholder
 
     @property
     def evidence(self) -> Any:
         """How it was discovered; None while it is unreachable."""
-        return self._service.evidence if self._service else None
+        return self.service.evidence if self.service else None
 
     async def refresh(self) -> None:
         """Discover the service again; if it is unreachable, the last result stays."""
@@ -149,11 +128,11 @@ class RemoteWorkflow:
                 log.warning("%r: %s", self, error.message)
                 service = None
             self._refreshed_at = asyncio.get_running_loop().time()
-            self._service, self.reachable, self.checked_at = service or self._service, service is not None, _now()
+            self.service, self.reachable, self.checked_at = service or self.service, service is not None, _now()
 
     def set_service(self, service: RemoteService, checked_at: datetime) -> None:
         """Set the result of a discovery by another process."""
-        self._service, self.reachable, self.checked_at = service, True, checked_at
+        self.service, self.reachable, self.checked_at = service, True, checked_at
 
     @property
     def place(self) -> str:
@@ -169,7 +148,7 @@ class RemoteWorkflow:
     async def _produce(
         self, call: Call, context: Context, call_description: Description
     ) -> AsyncGenerator[object, None]:
-        service = self._service or await self._discover_again()
+        service = self.service or await self._discover_again()
         protocol, description = CLIENTS[service.dialect], service.description
         call = msgspec.structs.replace(call, session=context.session, trace_parent=context.trace_parent)
         if has_stored_files(call.messages):
@@ -211,22 +190,22 @@ class RemoteWorkflow:
     async def _discover_again(self) -> RemoteService:
         name = self._placeholder.name
         async with self._discovery_lock:  # Concurrent callers wait for the same result.
-            if self._service is not None:
-                return self._service
+            if self.service is not None:
+                return self.service
             now = asyncio.get_running_loop().time()
             if self._last_attempt_at is not None and now - self._last_attempt_at < RETRY_INTERVAL_S:
                 message = f"{name} could not be reached; it is asked again in a moment."
                 raise UpstreamFailed(message, details=client_base.RETRYABLE)
             self._last_attempt_at, self.checked_at = now, _now()
             try:
-                self._service = await self._discover()
+                self.service = await self._discover()
             except PalaverError as error:
                 log.warning("%r: %s", self, error.message)  # It contains addresses: for the operator only.
                 raise UpstreamFailed(f"{name} cannot be called: it does not say what it is.") from None
-            if self._service is None:
+            if self.service is None:
                 raise UpstreamFailed(f"{name} could not be reached.", details=client_base.RETRYABLE)
             self.reachable = True
-            return self._service
+            return self.service
 
     async def _check_response(self, response: "httpx.Response", body: "_ReplyBody") -> None:
         """Raise for an error status, a redirect or a compressed reply."""

@@ -99,6 +99,14 @@ def _error_type(status: int) -> str:
     return _ERROR_TYPES.get(status) or ("server_error" if status >= 500 else "invalid_request")
 
 
+_TYPE_NAMES: Mapping[json.JsonKind, str] = {
+    "null": "null",
+    "boolean": "a boolean",
+    "number": "a number",
+    "string": "a string",
+    "array": "a list",
+    "object": "an object",
+}
 _MAX_LABEL_LENGTH = 128
 _MAX_TOOLS = 128
 _MAX_METADATA_PAIRS, _MAX_KEY_LENGTH, _MAX_VALUE_LENGTH = 16, 64, 512  # Limits of metadata.
@@ -271,19 +279,7 @@ def parse_metadata(fields: JsonFields) -> dict[str, str]:
 
 def json_type_name(value: object) -> str:
     """Name the JSON type of a value, for error messages."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case str():
-            return "a string"
-        case list():
-            return "a list"
-        case dict():
-            return "an object"
-        case _:
-            return "a number"
+    return _TYPE_NAMES[json.json_kind(value)]
 
 
 def _declared_inputs(custom_inputs: dict[str, Any], workflow: Description) -> dict[str, Any]:

@@ -4,7 +4,6 @@ They are read by the conventions like any span; the run is known, and with it ho
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -177,17 +176,13 @@ def _convert_value(value: Any, name: str, losses: Losses, depth: int = 0) -> Any
         case bytes():
             return truncate_text(value.hex(), name, losses)
         case Mapping() if depth < MAX_VALUE_DEPTH:
-            convert = partial(_convert_nested_value, name=name, losses=losses, depth=depth + 1)
-            return collect_map(_pairs(cast("Mapping[str, Any]", value)), convert, losses)
+            pairs = _pairs(cast("Mapping[str, Any]", value))
+            return collect_map(pairs, lambda item: _convert_value(item, name, losses, depth + 1), losses)
         case Sequence() if depth < MAX_VALUE_DEPTH:
             return [_convert_value(item, name, losses, depth + 1) for item in cast("Sequence[Any]", value)]
         case _:
             losses.note(f"cut:{name}")
             return None
-
-
-def _convert_nested_value(value: Any, name: str, losses: Losses, depth: int) -> Any:
-    return _convert_value(value, name, losses, depth)
 
 
 def _approximate_bytes(value: Any) -> int:

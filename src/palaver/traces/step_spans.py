@@ -37,15 +37,7 @@ _OPERATIONS: dict[StepKind, str | None] = {
 _INPUT_MESSAGES, _OUTPUT_MESSAGES = "gen_ai.input.messages", "gen_ai.output.messages"
 _VALUE_ATTRIBUTES = {"inputs": "palaver.inputs", "outputs": "palaver.value"}
 _TOOL_VALUE_ATTRIBUTES = {"inputs": "gen_ai.tool.call.arguments", "outputs": "gen_ai.tool.call.result"}
-_SPAN_NAMES: dict[StepKind, str] = {
-    "agent": "invoke_agent {}",
-    "llm": "chat {}",
-    "tool": "execute_tool {}",
-    "retrieval": "retrieval {}",
-    "embedding": "embeddings {}",
-    "guardrail": "guardrail {}",
-    "task": "{}",
-}
+_NAME_PREFIXES = {**_OPERATIONS, "guardrail": "guardrail", "task": ""}
 
 
 def build_step_spans(step: Step, run: RunSpanContext, finish: str | None = None) -> Sequence[Span]:
@@ -62,7 +54,7 @@ def build_step_spans(step: Step, run: RunSpanContext, finish: str | None = None)
         trace_id=run.trace_id,
         span_id=_step_span_id(step, run),
         parent_id=run.span_id if step.parent is None else _step_span_id(step.parent, run),
-        name=span_name(_SPAN_NAMES[step.kind].format(_step_name(step, details)).strip(), losses),
+        name=span_name(f"{_NAME_PREFIXES[step.kind]} {_step_name(step, details)}".strip(), losses),
         start=step.started_at,
         duration_ms=elapsed_ms(step.started_at, end),
         failed=recorded_error is not None,

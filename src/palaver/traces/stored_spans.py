@@ -24,7 +24,7 @@ def load_turn(db: Connection, project: str, trace: str) -> tuple[Span, Turn] | N
         return None
     head = _decode_span(body)
     calls, tools = span_traces.iter_model_calls(db, project, trace), span_traces.iter_tool_calls(db, project, trace)
-    return head, build_turn(head, _decode_spans(calls), _decode_spans(tools))
+    return head, build_turn(head, map(_decode_span, calls), map(_decode_span, tools))
 
 
 def load_session_turns(
@@ -35,10 +35,6 @@ def load_session_turns(
     loaded = [load_turn(db, project, row.trace_id) for row in page.data]
     turns = [item[1] for item in loaded if item is not None]
     return page, turns, sum(len(msgspec.json.encode(turn)) for turn in turns)
-
-
-def _decode_spans(bodies: Iterator[bytes]) -> Iterator[Span]:
-    return map(_decode_span, bodies)
 
 
 ExportFormat = Literal["jsonl", "otlp"]

@@ -1,6 +1,7 @@
 """Redaction of records: in every field, in the source attributes, and in names."""
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from palaver.core import json
 from palaver.core.messages import Data, Message, ToolCall, ToolResult
 from palaver.traces.model import Defined, Link, Raised, Redaction, Span, SpanEvent, Tool
-from palaver.traces.redaction import MASK, Redactor, detectors, parse_rules, redact_span
+from palaver.traces.redaction import MASK, Redactor, Rule, detectors, parse_rules
 from palaver.traces.redaction import redactor as module
 
 KEY = b"the key of a project"
@@ -23,6 +24,10 @@ MAIL = "ann@example.com"
 
 def record(**fields: Any) -> Span:
     return Span(trace_id="0" * 31 + "1", span_id="0" * 15 + "2", start=START, **fields)
+
+
+def redact_span(span: Span, rules: Sequence[Rule], key: bytes) -> Span:
+    return Redactor(rules, key).redact_span(span)
 
 
 def test_a_record_with_nothing_to_redact_is_returned_unchanged() -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from palaver.core.grammar import OutputValue
 from palaver.core.json import dict_or_empty
-from palaver.core.messages import Message
+from palaver.core.messages import Message, unanswered_calls
 from palaver.frameworks.base import AdoptedWorkflow
 from palaver.frameworks.langchain.graph import chat_function, workflow_function
-from palaver.frameworks.langchain.messages import HistoryEcho, unanswered_calls, written
+from palaver.frameworks.langchain.messages import HistoryEcho, written
 from palaver.frameworks.langchain.stream import MessageStream
 from palaver.workflows.adapters import choose_name
 from palaver.workflows.workflow import Options

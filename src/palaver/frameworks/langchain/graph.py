@@ -17,15 +17,15 @@ from palaver.core import json
 from palaver.core.events import RunFinished
 from palaver.core.grammar import OutputValue
 from palaver.core.json import as_list, dict_or_empty, optional_str
-from palaver.core.messages import APPROVAL_REQUEST, APPROVAL_RESPONSE, Data, Message, ToolCall
+from palaver.core.messages import APPROVAL_REQUEST, APPROVAL_RESPONSE, Data, Message, ToolCall, unanswered_calls
 from palaver.errors import ChatWithoutMessages, Failure
+from palaver.frameworks.base import approval_request
 from palaver.frameworks.langchain.messages import (
     HistoryEcho,
     MessageCall,
     message_calls,
     to_json_text,
     to_json_value,
-    unanswered_calls,
     written,
 )
 from palaver.frameworks.langchain.stream import MessageStream, RepeatPolicy
@@ -97,8 +97,13 @@ def _parse_interrupt(interrupt: Any, calls: list[MessageCall]) -> Interrupt:
     value = dict_or_empty(interrupt.value)
     actions = [dict_or_empty(action) for action in as_list(value.get("action_requests"))]
     if not actions:
-        question = _question(
-            interrupt.id, f"int_{interrupt.id}", name="interrupt", value=interrupt.value, message=interrupt.value
+        question = approval_request(
+            f"int_{interrupt.id}",
+            None,
+            "interrupt",
+            to_json_text(interrupt.value),
+            message=optional_str(interrupt.value),
+            interrupt=interrupt.id,
         )
         return Interrupt(interrupt.id, [question], by_action=False)
     reviews = [dict_or_empty(review) for review in as_list(value.get("review_configs"))]
@@ -109,31 +114,16 @@ def _parse_interrupt(interrupt: Any, calls: list[MessageCall]) -> Interrupt:
         call = next((call for call in calls if call.name == name and _same_arguments(call.arguments, arguments)), None)
         if call is not None:
             calls.remove(call)
-        question = _question(
-            interrupt.id,
+        question = approval_request(
             call.call_id if call else f"int_{interrupt.id}.{number}",
-            name=name,
-            value=arguments,
-            message=action.get("description"),
+            call.call_id if call else None,
+            name,
+            to_json_text(arguments),
+            message=optional_str(action.get("description")),
+            interrupt=interrupt.id,
         )
-        question |= {
-            "call_id": call.call_id if call else None,
-            "decisions": decisions.get(name) or question["decisions"],
-        }
-        questions.append(question)
+        questions.append(question | {"decisions": decisions.get(name) or question["decisions"]})
     return Interrupt(interrupt.id, questions, by_action=True)
-
-
-def _question(interrupt_id: str, question_id: str, *, name: str, value: Any, message: Any) -> dict[str, Any]:
-    return {
-        "id": question_id,
-        "call_id": None,
-        "name": name,
-        "arguments": to_json_text(value),
-        "message": optional_str(message),
-        "decisions": ["approve", "reject"],
-        "interrupt": interrupt_id,
-    }
 
 
 def _same_arguments(text: str, arguments: Any) -> bool:

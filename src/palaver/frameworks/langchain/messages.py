@@ -21,7 +21,6 @@ from palaver.core.messages import (
     Part,
     Refusal,
     Text,
-    ToolCall,
     Usage,
     file_from_url,
 )
@@ -210,15 +209,13 @@ def message_calls(message: Any) -> list[MessageCall]:
         dict_or_empty(call).get("id"): optional_str(dict_or_empty(dict_or_empty(call).get("function")).get("arguments"))
         for call in as_list(dict_or_empty(message.additional_kwargs).get("tool_calls"))
     }
-    parsed = [
-        MessageCall(
-            call_id=call.get("id") or "",
-            name=call["name"],
-            arguments=_arguments_text(exact_arguments.get(call.get("id")) if call.get("id") else None, call["args"]),
-        )
-        for call in _calls_of(message, "tool_calls")
-    ]
-    return parsed + [
+    calls: list[MessageCall] = []
+    for call in _calls_of(message, "tool_calls"):
+        call_id = call.get("id") or ""
+        exact = exact_arguments.get(call_id) if call_id else None
+        arguments = to_json_text(call["args"]) if exact is None else exact
+        calls.append(MessageCall(call_id=call_id, name=call["name"], arguments=arguments))
+    return calls + [
         MessageCall(
             call_id=call.get("id") or "",
             name=call.get("name") or "unknown",
@@ -227,10 +224,6 @@ def message_calls(message: Any) -> list[MessageCall]:
         )
         for call in _calls_of(message, "invalid_tool_calls")
     ]
-
-
-def _arguments_text(exact: str | None, arguments: Any) -> str:
-    return exact if exact is not None else to_json_text(arguments)
 
 
 def _calls_of(message: Any, kind: Literal["tool_calls", "invalid_tool_calls"]) -> Sequence[Mapping[str, Any]]:
@@ -399,9 +392,6 @@ class HistoryEcho:
         if not message.id:
             self._keys_without_id.append(_comparison_key(message))
 
-    def start_branch(self, branch: str = "") -> None:
-        self._positions[branch] = 0
-
     def repeats(self, message: Any, branch: str = "") -> bool:
         key, position = _comparison_key(message), self._positions.get(branch, 0)
         # Only after a user's or system message; otherwise the same text may be new.
@@ -418,7 +408,7 @@ class HistoryEcho:
         return True
 
     def new_messages(self, messages: Sequence[Any]) -> list[Any]:
-        self.start_branch()
+        self._positions[""] = 0
         return [message for message in messages if not self.repeats(message)]
 
 
@@ -431,13 +421,3 @@ def _comparison_key(message: Any) -> tuple[object, ...]:
         tuple(call_ids),
         getattr(message, "tool_call_id", None),
     )
-
-
-def unanswered_calls(messages: Sequence[Message]) -> dict[str, ToolCall]:
-    """Return the calls without a result, by id; some models reuse ids in every turn."""
-    pending: dict[str, ToolCall] = {}
-    for message in messages:
-        pending |= {call.call_id: call for call in message.tool_calls}
-        for result in message.tool_results:
-            pending.pop(result.call_id, None)
-    return pending

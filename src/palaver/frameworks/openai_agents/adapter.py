@@ -52,7 +52,6 @@ def adopt(
         agent,
         partial(_run_agent, agent),
         place=f"OpenAI Agents: {agent.name}",
-        resumes=False,
         name=name,
         description=description or agent.handoff_description or "",
         flags=flags,

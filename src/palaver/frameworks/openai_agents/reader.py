@@ -14,7 +14,6 @@ from palaver.core.events import (
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
-    RunFinished,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -36,14 +35,14 @@ from palaver.core.messages import (
     Usage,
 )
 from palaver.errors import BadStream
-from palaver.frameworks.base import usage_difference
+from palaver.frameworks.base import AgentReader, approval_request
 
 if TYPE_CHECKING:
     from agents import RunResultStreaming
     from agents import Usage as SdkUsage
     from agents.items import TResponseStreamEvent
     from agents.result import RunResultBase
-    from openai.types.responses import Response, ResponseOutputMessage, ResponseReasoningItem, ResponseUsage
+    from openai.types.responses import Response, ResponseOutputMessage, ResponseUsage
 
 _NO_ID = "__fake_id__"  # Written by the SDK for models without ids.
 _CALL_TYPES = ("function_call", "custom_tool_call")
@@ -51,19 +50,15 @@ _IGNORED_ITEMS = ("mcp_list_tools", "mcp_approval_request", "compaction", "tool_
 _FINISH_REASONS: dict[str | None, FinishReason] = {"max_output_tokens": "length", "content_filter": "content-filter"}
 
 
-class Reader:
+class Reader(AgentReader):
     """Converts the objects of one run to events."""
 
-    def __init__(self, _history: Sequence[Message] = ()) -> None:
-        self.finish: FinishReason = "stop"
-        """How the last response of the model ended."""
+    def __init__(self, history: Sequence[Message] = ()) -> None:
+        super().__init__(history)
         self.refused = False
-        self._has_started = False
         self._is_streamed = False
-        self._no_text = True  # No text since the last tool result.
         self._call_ids: set[str] = set()
         self._requested_approvals: set[str] = set()
-        self._reported_usage = Usage(input_tokens=0, output_tokens=0)
         self._start_response()
 
     def feed(self, value: object) -> Iterator[OutputValue] | None:
@@ -91,10 +86,6 @@ class Reader:
                 return None if None in outputs else chain.from_iterable(item for item in outputs if item)
             case _:
                 return None
-
-    def end(self) -> Iterable[OutputValue]:
-        """Return the finish reason, unless it is `stop`."""
-        return [] if self.finish == "stop" else [RunFinished(finish=self.finish)]
 
     # Streamed output
 
@@ -186,7 +177,8 @@ class Reader:
                     elif (index, position) not in self._texts:
                         yield from self._finish_text((index, position), part.text, part.annotations)
             case "reasoning":
-                text = "" if self._reasoning_kinds[index] else _reasoning_text(item)
+                parts = () if self._reasoning_kinds[index] else item.summary or item.content or ()
+                text = "\n\n".join(part.text for part in parts)
                 yield ReasoningEnded(text=text, encrypted=item.encrypted_content)
             case "function_call" | "custom_tool_call":
                 if call_id := self._call_ids_by_index[index]:
@@ -258,18 +250,8 @@ class Reader:
         if request_id in self._requested_approvals:
             return
         self._requested_approvals.add(request_id)
-        yield Data(
-            name=APPROVAL_REQUEST,
-            value={
-                "id": request_id,
-                "call_id": request_id if request_id in self._call_ids else None,
-                "name": item.name,
-                "arguments": item.arguments or "",
-                "message": None,
-                "decisions": ["approve", "reject"],
-                "interrupt": None,
-            },
-        )
+        call_id = request_id if request_id in self._call_ids else None
+        yield Data(APPROVAL_REQUEST, approval_request(request_id, call_id, item.name, item.arguments or ""))
         self.finish = "tool-calls"
 
     def _read_result(self, result: "RunResultBase") -> Iterator[OutputValue]:
@@ -279,23 +261,17 @@ class Reader:
                 raise BadStream("The workflow gave a RunResultStreaming: yield what its stream_events() gives instead.")
             for item in result.new_items:
                 yield from self._read_item(item)
-        yield from self._add_usage(sdk_usage(result.context_wrapper.usage), total=True)
+        # Only the total includes agents that run as tools.
+        yield from self._add_total_usage(sdk_usage(result.context_wrapper.usage))
         for interruption in cast("RunResultStreaming", result).interruptions:
             yield from self._request_approval(interruption)
         if (output := result.final_output) is None:
             return
         value = to_json_value(output)
         if self._no_text:  # The result of a tool is the answer.
-            yield Text(text=value if isinstance(value, str) else json.encode(value).decode())
+            yield Text(text=json.result_text(value))
         if not isinstance(value, str):
             yield Data(name="output", value=value)
-
-    def _add_usage(self, usage: Usage, *, total: bool = False) -> Iterator[OutputValue]:
-        """Emit usage. Only the total includes agents that run as tools."""
-        new_usage = usage_difference(usage, self._reported_usage) if total else usage
-        if new_usage.total_tokens > 0:
-            self._reported_usage += new_usage
-            yield new_usage
 
 
 def sdk_usage(usage: "ResponseUsage | SdkUsage") -> Usage:
@@ -327,10 +303,6 @@ def _read_annotation(annotation: Any) -> Annotation | None:
             return Annotation(kind="file", title=annotation.filename, file_id=annotation.file_id)
         case _:
             return None
-
-
-def _reasoning_text(item: "ResponseReasoningItem") -> str:
-    return "\n\n".join(part.text for part in item.summary or item.content or ())
 
 
 def to_json_value(value: object) -> Any:

@@ -77,7 +77,9 @@ def request_details(model: Any, instructions: str | None, items: Sequence[Any], 
 
 
 def response_details(response: Any) -> DetailsProvider:
-    return lambda: StepDetails(messages_out=_dump_items(response.output), usage=_known_usage(sdk_usage(response.usage)))
+    return lambda: StepDetails(
+        messages_out=[to_json_value(item) for item in response.output], usage=_known_usage(sdk_usage(response.usage))
+    )
 
 
 def _generation_details(inputs: Any, outputs: Any, model: str | None, settings: Any, usage: Any) -> StepDetails:
@@ -128,10 +130,6 @@ def _copy_list(value: Any) -> Any:
 
 def _system_message(instructions: Any) -> list[Any]:
     return [{"role": "system", "content": instructions}] if instructions and isinstance(instructions, str) else []
-
-
-def _dump_items(items: Sequence[Any]) -> list[Any]:
-    return [to_json_value(item) for item in items]
 
 
 def _parameters(settings: Any) -> dict[str, Any]:

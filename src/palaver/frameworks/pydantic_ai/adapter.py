@@ -60,7 +60,6 @@ def adopt(
         agent,
         partial(_run_agent, agent),
         place=f"Pydantic AI: {agent.name or name}",
-        resumes=False,
         name=name,
         description=description or agent.description or "",
         flags=flags,

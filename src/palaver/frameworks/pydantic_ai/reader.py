@@ -4,7 +4,7 @@ Model output comes as parts that start, grow and end, tool results as separate e
 answer by calling an output tool: that is emitted as the answer, not as a call.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +15,6 @@ from palaver.core.events import (
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
-    RunFinished,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -25,7 +24,7 @@ from palaver.core.events import (
 )
 from palaver.core.grammar import OutputValue
 from palaver.core.messages import APPROVAL_REQUEST, Annotation, Data, File, Message, Text, ToolResult, Usage
-from palaver.frameworks.base import usage_difference
+from palaver.frameworks.base import AgentReader, approval_request
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import (
@@ -44,14 +43,11 @@ if TYPE_CHECKING:
 _FINISH_REASONS: dict[str | None, FinishReason] = {"length": "length", "content_filter": "content-filter"}
 
 
-class Reader:
+class Reader(AgentReader):
     """Converts the objects of one run to events."""
 
-    def __init__(self, _history: Sequence[Message] = ()) -> None:
-        self.finish: FinishReason = "stop"
-        """How the last response of the model ended."""
-        self._has_started = False
-        self._no_text = True  # No text since the last tool result.
+    def __init__(self, history: Sequence[Message] = ()) -> None:
+        super().__init__(history)
         # Held back until the next event shows whether it is an answer.
         self._pending_call: tuple[int, BaseToolCallPart[Any]] | None = None
         self._output_call_ids: set[str] = set()  # Calls that are answers.
@@ -59,7 +55,6 @@ class Reader:
         self._id_counts: dict[str, int] = {}  # How often a call id was used.
         self._output_tool: str | None = None
         self._open_calls: dict[int, str] = {}  # The calls of this response, by the index of their part.
-        self._reported_usage = Usage(input_tokens=0, output_tokens=0)
 
     def feed(self, value: object) -> Iterator[OutputValue] | None:
         """Convert an object of the framework, or a list of them; None for other values."""
@@ -86,14 +81,7 @@ class Reader:
                 return None
 
     def report_usage(self, total: "RunUsage") -> Iterator[OutputValue]:
-        new_usage = usage_difference(agent_usage(total), self._reported_usage)
-        if new_usage.total_tokens > 0:
-            self._reported_usage += new_usage
-            yield new_usage
-
-    def end(self) -> Iterable[OutputValue]:
-        """Return the finish reason, unless it is `stop`."""
-        return [] if self.finish == "stop" else [RunFinished(finish=self.finish)]
+        return self._add_total_usage(agent_usage(total))
 
     def _read_event(self, kind: str, event: Any) -> Iterator[OutputValue]:
         self._has_started = True
@@ -258,18 +246,7 @@ class Reader:
             arguments = (
                 call.args if isinstance(call.args, str) else json.encode(to_json_value(call.args or {})).decode()
             )
-            yield Data(
-                name=APPROVAL_REQUEST,
-                value={
-                    "id": call_id,
-                    "call_id": call_id,
-                    "name": call.tool_name,
-                    "arguments": arguments,
-                    "message": None,
-                    "decisions": ["approve", "reject"],
-                    "interrupt": None,
-                },
-            )
+            yield Data(APPROVAL_REQUEST, approval_request(call_id, call_id, call.tool_name, arguments))
         self.finish = "tool-calls"
 
 

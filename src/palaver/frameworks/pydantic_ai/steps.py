@@ -64,11 +64,6 @@ class _StepReporter(AbstractCapability[Any]):
         handler: Callable[[Any], Awaitable[ModelResponse]],
     ) -> ModelResponse:
         step = self.step_listener.begin(SOURCE, "llm", "", parent=self.run, details=_request_details(request_context))
-
-        def finished_details(response: ModelResponse) -> DetailsProvider:
-            details = _request_details(request_context)  # Read again: other capabilities may have changed the request.
-            return lambda: _response_details(details(), response)
-
         try:
             response = await handler(request_context)
         except asyncio.CancelledError:
@@ -77,7 +72,8 @@ class _StepReporter(AbstractCapability[Any]):
         except BaseException as error:
             _end(step, error=_step_error(error))
             raise
-        _end(step, finished_details(response))
+        details = _request_details(request_context)  # Read again: other capabilities may have changed the request.
+        _end(step, lambda: _response_details(details(), response))
         return response
 
     async def wrap_tool_execute(

@@ -88,8 +88,8 @@ def encode_error(error: PalaverError, request: AgentaRequest | None, *, status: 
 # Client
 
 
-def build_invoke_request(call: Call, *, is_chat: bool, stream: bool) -> HttpRequest:
-    """Build an envelope. Only services that declare streaming are asked for a stream."""
+def build_invoke_request(call: Call, *, is_chat: bool, stream: bool, model: str | None = None) -> HttpRequest:
+    """Build an envelope. Only services that declare streaming are asked for a stream. `model` has no effect."""
     inputs = dict(call.inputs)
     if is_chat:
         # If the service was down, the call was not parsed as a chat's: its history is still an input.

@@ -74,8 +74,8 @@ def encode_error(error: PalaverError, request: AgentaRequest | None, *, status: 
 # Client
 
 
-def build_run_request(call: Call, *, is_chat: bool, stream: bool) -> HttpRequest:
-    """Build a flat body. `stream` has no effect."""
+def build_run_request(call: Call, *, is_chat: bool, stream: bool, model: str | None = None) -> HttpRequest:
+    """Build a flat body. `stream` and `model` have no effect."""
     inputs = dict(call.inputs)
     body: dict[str, Any] = {"inputs": inputs, "ag_config": call.parameters}
     if is_chat:

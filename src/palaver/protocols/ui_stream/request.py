@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from palaver.core.messages import Message, ToolCall
+from palaver.core.messages import Message, ToolCall, unanswered_calls
 from palaver.errors import InvalidValue
 from palaver.protocols.base import Headers
 
@@ -81,7 +81,7 @@ def ui_request(
         version=version,
         message=message,
         shown=shown,
-        waiting=_unanswered(messages),
+        waiting=unanswered_calls(messages),
         tools=tools,
         about=about,
         regenerates=regenerates,
@@ -92,12 +92,3 @@ def restore_ui_request(value: Any) -> UIRequest:
     """Restore a stored request; the default one if the value was stored by another protocol."""
     is_ui_request = isinstance(value, Mapping) and cast("Mapping[str, Any]", value).get("type") == _TYPE_TAG
     return msgspec.convert(value, UIRequest) if is_ui_request else UIRequest()
-
-
-def _unanswered(messages: Iterable[Message]) -> dict[str, ToolCall]:
-    waiting: dict[str, ToolCall] = {}
-    for message in messages:
-        waiting |= {call.call_id: call for call in message.tool_calls}
-        for result in message.tool_results:
-            waiting.pop(result.call_id, None)
-    return waiting

@@ -18,7 +18,7 @@ from palaver.traces.conventions.attributes import (
 )
 from palaver.traces.conventions.messages import UNREADABLE, parse_messages
 from palaver.traces.conventions.vocabulary import ai_sdk_kind, parse_finish
-from palaver.traces.model import ConventionName, RawSpan, Tool
+from palaver.traces.model import ConventionName, RawSpan
 
 NAME: ConventionName = "ai-sdk"
 ROOTS: frozenset[str] = frozenset(("ai",))
@@ -45,7 +45,7 @@ def read_fields(raw: RawSpan) -> SpanFields:
         outputs=reader.json(_TOOL + "result", "ai.response.object", "ai.result.object"),
         parameters=_parameters(attributes),
         tools=parse_tools(attributes.get("ai.prompt.tools")),
-        tool=_tool(reader),
+        tool=reader.tool(_TOOL + "name", _TOOL + "id"),
         input_tokens=UNSET if is_aggregate else reader.count(*_INPUT_TOKENS),
         output_tokens=reader.count(_USAGE + "outputTokens", _USAGE + "completionTokens"),
         cached_input_tokens=reader.count(_USAGE + "cachedInputTokens", _USAGE + "inputTokenDetails.cacheReadTokens"),
@@ -130,11 +130,6 @@ def _parameters(attributes: Attributes) -> dict[str, Any]:
             else:
                 parameters.setdefault(_RENAMED.get(key, key), value)
     return {name: value for name, value in parameters.items() if name not in ("", "model")}
-
-
-def _tool(reader: AttributeReader) -> Tool | UnsetType:
-    name, call_id = reader.label(_TOOL + "name"), reader.label(_TOOL + "id")
-    return UNSET if name is UNSET else Tool(name=name, call_id=None if call_id is UNSET else call_id)
 
 
 def _provider(reader: AttributeReader) -> str | UnsetType:

@@ -90,6 +90,11 @@ class AttributeReader:
                 self.notes.append(f"number:{name}")
         return UNSET
 
+    def tool(self, name: str, call_id: str) -> Tool | UnsetType:
+        """Return the tool with the names of these two attributes."""
+        tool_name, tool_call_id = self.label(name), self.label(call_id)
+        return UNSET if tool_name is UNSET else Tool(tool_name, None if tool_call_id is UNSET else tool_call_id)
+
 
 def parse_label(value: Any) -> str | None:
     """Return a trimmed label of bounded length, or None. Integers become text."""
@@ -178,6 +183,12 @@ def group_by_prefix(attributes: Attributes, prefixes: tuple[str, ...]) -> dict[s
                     groups.setdefault(prefix, {})[name] = value
                     break
     return groups
+
+
+def collect_group(groups: Mapping[str, Entry], prefix: str) -> list[Entry]:
+    """Collect the indexed values of one group of `group_by_prefix`."""
+    group = groups.get(f"{prefix}.")
+    return collect_indexed(group, prefix) if group else []
 
 
 MAX_TOOLS = 2_000

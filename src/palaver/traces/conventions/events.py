@@ -1,7 +1,7 @@
 """Messages in the events of a span, as gen_ai's first instrumentations recorded them and some still do."""
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from palaver.core.extraction import Prefer
 from palaver.core.messages import Message
@@ -32,12 +32,13 @@ def read_fields(raw: RawSpan) -> SpanFields:
     bodies = [(event.name, event_body(event.attributes)) for event in events if event.name in MESSAGE_EVENTS]
     bodies_in, bodies_out = split_events(bodies)
     messages_in = parse_messages(bodies_in, "input") or _content_messages(events, "input") or fields.messages_in or ()
-    finishes = [parse_finish(body.get("finish_reason")) for name, body in bodies if name == CHOICE_EVENT]
+    finishes = (parse_finish(body.get("finish_reason")) for name, body in bodies if name == CHOICE_EVENT)
+    first_finish = next((finish for finish in finishes if finish is not UNSET), UNSET)
     return msgspec.structs.replace(
         fields,
         messages_in=gen_ai.prepend_instructions(messages_in, details or {}) or UNSET,
         messages_out=parse_messages(bodies_out, "output") or _content_messages(events, "output") or fields.messages_out,
-        finish=_first_finish(finishes) if fields.finish is UNSET else fields.finish,
+        finish=first_finish if fields.finish is UNSET else fields.finish,
     )
 
 
@@ -47,7 +48,3 @@ def _content_messages(events: list[SpanEvent], side: Prefer) -> tuple[Message, .
         if name and event_side == side and (messages := parse_messages(event.attributes.get(name), side)):
             return messages
     return ()
-
-
-def _first_finish(finishes: list[str | UnsetType]) -> str | UnsetType:
-    return next((finish for finish in finishes if finish is not UNSET), UNSET)

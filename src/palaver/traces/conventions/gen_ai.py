@@ -17,7 +17,7 @@ from palaver.traces.conventions.attributes import (
 )
 from palaver.traces.conventions.messages import parse_messages
 from palaver.traces.conventions.vocabulary import operation_kind, parse_finish
-from palaver.traces.model import ConventionName, Defined, RawSpan, SpanKind, Tool
+from palaver.traces.model import ConventionName, Defined, RawSpan, SpanKind
 
 NAME: ConventionName = "gen_ai"
 ROOTS: frozenset[str] = pydantic_ai.ROOTS
@@ -44,7 +44,7 @@ def read_attributes(attributes: Attributes) -> SpanFields:
         outputs=_outputs(reader),
         parameters=_parameters(attributes) or UNSET,
         tools=_tools(attributes) or UNSET,
-        tool=_tool(reader),
+        tool=reader.tool("gen_ai.tool.name", "gen_ai.tool.call.id"),
         input_tokens=reader.count(_USAGE + "input_tokens", _USAGE + "prompt_tokens"),
         output_tokens=reader.count(_USAGE + "output_tokens", _USAGE + "completion_tokens"),
         cached_input_tokens=reader.count(_USAGE + "cache_read.input_tokens", _USAGE + "cache_read_input_tokens"),
@@ -120,11 +120,6 @@ def _parameters(attributes: Attributes) -> dict[str, Any]:
 def _tools(attributes: Attributes) -> tuple[Defined, ...]:
     value = attributes.get(_DEFINITIONS)
     return parse_tools(collect_indexed(attributes, _DEFINITIONS) if value is None else value)
-
-
-def _tool(reader: AttributeReader) -> Tool | UnsetType:
-    name, call_id = reader.label("gen_ai.tool.name"), reader.label("gen_ai.tool.call.id")
-    return UNSET if name is UNSET else Tool(name=name, call_id=None if call_id is UNSET else call_id)
 
 
 def _provider(reader: AttributeReader) -> str | UnsetType:

@@ -156,10 +156,8 @@ def _tidy(messages: Sequence[Message]) -> tuple[Message, ...]:
 def _tidy_message(message: Message) -> Iterable[Message]:
     parts: list[Part] = []
     for part in message.parts:
-        if type(part) is ToolCall and part.call_id.startswith(_GENERATED_PREFIX):
-            part = ToolCall("", part.name, part.arguments)
-        elif type(part) is ToolResult and part.call_id.startswith(_GENERATED_PREFIX):
-            part = ToolResult("", part.output, part.is_error)
+        if isinstance(part, ToolCall | ToolResult) and part.call_id.startswith(_GENERATED_PREFIX):
+            part = msgspec.structs.replace(part, call_id="")
         elif type(part) is Data:
             part = _convert_known_part(part)
         parts.append(part)
@@ -186,13 +184,12 @@ def _convert_known_part(part: Data) -> Part:
 
 
 def _remove_ids(message: Message, generated: set[str]) -> Message:
-    parts: list[Part] = []
-    for part in message.parts:
-        if type(part) is ToolCall and part.call_id in generated:
-            part = ToolCall("", part.name, part.arguments)
-        elif type(part) is ToolResult and part.call_id in generated:
-            part = ToolResult("", part.output, part.is_error)
-        parts.append(part)
+    parts = [
+        msgspec.structs.replace(part, call_id="")
+        if isinstance(part, ToolCall | ToolResult) and part.call_id in generated
+        else part
+        for part in message.parts
+    ]
     return msgspec.structs.replace(message, parts=tuple(parts))
 
 

@@ -17,7 +17,7 @@ from palaver.traces.conventions.attributes import (
     Attributes,
     Entry,
     SpanFields,
-    collect_indexed,
+    collect_group,
     group_by_prefix,
     parse_container,
     parse_json,
@@ -57,7 +57,7 @@ def read_fields(raw: RawSpan) -> SpanFields:
         inputs=inputs,
         outputs=outputs if result is None else result.output,
         parameters=_parameters(reader),
-        tools=parse_tools([entry.get("tool.json_schema") for entry in _entries(groups, _TOOLS)]),
+        tools=parse_tools([entry.get("tool.json_schema") for entry in collect_group(groups, _TOOLS)]),
         tool=_tool(reader, kind, result),
         input_tokens=reader.count(_TOKENS + "prompt"),
         output_tokens=reader.count(_TOKENS + "completion"),
@@ -79,13 +79,8 @@ def read_fields(raw: RawSpan) -> SpanFields:
     )
 
 
-def _entries(groups: _Groups, name: str) -> list[Entry]:
-    group = groups.get(f"{name}.")
-    return collect_indexed(group, name) if group else []
-
-
 def _messages(groups: _Groups, name: str, side: Prefer) -> tuple[Message, ...]:
-    entries = _entries(groups, name)
+    entries = collect_group(groups, name)
     return parse_messages(build_elements(entries, _FIELD_NAMES), side) if entries else ()
 
 
@@ -116,7 +111,7 @@ def _tool_result(outputs: Any) -> ToolResult | None:
 def _completion_messages(attributes: Attributes, groups: _Groups, name: str, side: Prefer) -> tuple[Message, ...]:
     """Read the prompts and texts of completions, which older versions put in one list."""
     field = "prompt.text" if side == "input" else "completion.text"
-    texts = [entry[field] for entry in _entries(groups, name) if entry.get(field) is not None]
+    texts = [entry[field] for entry in collect_group(groups, name) if entry.get(field) is not None]
     return parse_messages(texts or attributes.get(name), side)
 
 
@@ -152,7 +147,7 @@ def _value(attributes: Attributes, side: Prefer) -> Any:
 def _documents(groups: _Groups, name: str) -> list[dict[str, Any]]:
     documents = [
         {field: entry[f"document.{field}"] for field in _DOCUMENT_FIELDS if entry.get(f"document.{field}") is not None}
-        for entry in _entries(groups, name)
+        for entry in collect_group(groups, name)
     ]
     for document in documents:
         if "metadata" in document:

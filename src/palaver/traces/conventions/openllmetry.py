@@ -11,7 +11,7 @@ from palaver.traces.conventions.attributes import (
     AttributeReader,
     Entry,
     SpanFields,
-    collect_indexed,
+    collect_group,
     group_by_prefix,
     parse_tools,
 )
@@ -46,7 +46,7 @@ def read_fields(raw: RawSpan) -> SpanFields:
         messages_out=_messages(groups, _COMPLETIONS, "output"),
         inputs=_inputs(reader.json(_ENTITY + "input")),
         outputs=_outputs(reader.json(_ENTITY + "output")),
-        tools=parse_tools(_entries(groups, _FUNCTIONS)),
+        tools=parse_tools(collect_group(groups, _FUNCTIONS)),
         tool=_tool(reader, kind),
         finish=parse_finish(attributes.get("gen_ai.completion.0.finish_reason")),
         session=reader.label(*_SESSIONS),
@@ -55,14 +55,9 @@ def read_fields(raw: RawSpan) -> SpanFields:
     )
 
 
-def _entries(groups: dict[str, Entry], name: str) -> list[Entry]:
-    group = groups.get(f"{name}.")
-    return collect_indexed(group, name) if group else []
-
-
 def _messages(groups: dict[str, Entry], names: tuple[str, ...], side: Prefer) -> tuple[Message, ...]:
     for name in names:
-        entries = [message for entry in _entries(groups, name) if (message := _message_entry(entry))]
+        entries = [message for entry in collect_group(groups, name) if (message := _message_entry(entry))]
         if name.startswith("llm."):  # OpenInference uses the same prefix for its prompts.
             entries = [entry for entry in entries if "role" in entry or "content" in entry]
         messages = parse_messages(build_elements(entries, _FIELD_NAMES), side)

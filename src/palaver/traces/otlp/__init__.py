@@ -11,7 +11,6 @@ Modules:
 """
 
 from palaver.traces.otlp.common import RejectedSpan, SpanBatch
-from palaver.traces.otlp.decompression import DEFAULT_LIMITS, RequestLimits, decompress
 from palaver.traces.otlp.http import (
     MEDIA_TYPES,
     EncodedRequest,
@@ -26,15 +25,12 @@ from palaver.traces.otlp.http import (
 )
 
 __all__ = [
-    "DEFAULT_LIMITS",
     "MEDIA_TYPES",
     "EncodedRequest",
     "RejectedSpan",
-    "RequestLimits",
     "SpanBatch",
     "WireFormat",
     "decode_request",
-    "decompress",
     "encode_error",
     "encode_lines",
     "encode_requests",

@@ -14,7 +14,7 @@ from palaver.traces.otlp import json, protobuf
 from palaver.traces.otlp.common import RejectedSpan, SpanBatch, SpanSource
 from palaver.traces.otlp.decompression import DEFAULT_LIMITS, RequestLimits
 from palaver.traces.otlp.json import encode_json_request, encode_json_span
-from palaver.traces.otlp.protobuf import encode_protobuf_request, encode_protobuf_span, encode_varint
+from palaver.traces.otlp.protobuf import encode_field, encode_protobuf_request, encode_protobuf_span, encode_varint
 
 WireFormat = Literal["protobuf", "json"]
 _FORMAT_BY_MEDIA_TYPE: dict[str, WireFormat] = {"application/x-protobuf": "protobuf", "application/json": "json"}
@@ -105,14 +105,14 @@ def encode_response(rejected: Sequence[RejectedSpan], wire_format: WireFormat) -
     message = "; ".join(map(str, rejected[:MAX_REASONS]))
     if wire_format == "json":
         return _encode({"partialSuccess": {"rejectedSpans": str(len(rejected)), "errorMessage": message}})
-    return _bytes_field(1, _varint_field(1, len(rejected)) + _bytes_field(2, message.encode()))
+    return encode_field(1, _varint_field(1, len(rejected)) + encode_field(2, message.encode()))
 
 
 def encode_error(message: str, wire_format: WireFormat, code: int = INVALID_ARGUMENT) -> bytes:
     """Encode a google.rpc.Status for a rejected request."""
     if wire_format == "json":
         return _encode({"code": code, "message": message})
-    return _varint_field(1, code) + _bytes_field(2, message.encode())
+    return _varint_field(1, code) + encode_field(2, message.encode())
 
 
 def rejected_span_count(body: bytes, wire_format: WireFormat) -> int:
@@ -128,7 +128,3 @@ def rejected_span_count(body: bytes, wire_format: WireFormat) -> int:
 
 def _varint_field(field: int, value: int) -> bytes:
     return encode_varint(field << 3) + encode_varint(value)
-
-
-def _bytes_field(field: int, content: bytes) -> bytes:
-    return encode_varint(field << 3 | 2) + encode_varint(len(content)) + content

@@ -16,7 +16,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-from palaver.core import json
+from palaver.core.json import replace_surrogates
 from palaver.errors import InvalidBody, TooLarge
 from palaver.traces.model import Link, RawSpan, Span, SpanEvent
 from palaver.traces.otlp import common
@@ -170,7 +170,7 @@ class WireReader:
             content = self.truncate(inner, field.start, field.stop, losses, depth + 1)
         else:
             return None
-        return encode_varint(field.number << 3 | _LENGTH) + encode_varint(len(content)) + content
+        return encode_field(field.number, content)
 
     def _has_room(self, field: Field, names: set[bytes]) -> bool:
         """Whether the attribute is within the limits: a known name, or not too many yet."""
@@ -206,6 +206,11 @@ def encode_varint(value: int) -> bytes:
     return bytes(encoded)
 
 
+def encode_field(number: int, content: bytes) -> bytes:
+    """Encode a field of wire type 2: bytes, a text or a message."""
+    return encode_varint(number << 3 | _LENGTH) + encode_varint(len(content)) + content
+
+
 _MAX_UINT32 = (1 << 32) - 1
 
 
@@ -214,17 +219,13 @@ def encode_protobuf_request(spans: Sequence[tuple[SpanSource, bytes]]) -> bytes:
     for (resource, scope), members in groupby(spans, key=lambda item: item[0]):
         resource_bytes = Resource(attributes=_key_values(dict(resource))).SerializeToString()
         scope_bytes = InstrumentationScope(name=scope or "").SerializeToString()
-        span_fields = b"".join(_encode_field(2, data) for _, data in members)
+        span_fields = b"".join(encode_field(2, data) for _, data in members)
         groups.append(
-            _encode_field(
-                1, _encode_field(1, resource_bytes) + _encode_field(2, _encode_field(1, scope_bytes) + span_fields)
+            encode_field(
+                1, encode_field(1, resource_bytes) + encode_field(2, encode_field(1, scope_bytes) + span_fields)
             )
         )
     return b"".join(groups)
-
-
-def _encode_field(number: int, content: bytes) -> bytes:
-    return encode_varint(number << 3 | 2) + encode_varint(len(content)) + content
 
 
 def encode_protobuf_span(span: Span) -> bytes:
@@ -234,7 +235,7 @@ def encode_protobuf_span(span: Span) -> bytes:
         span_id=bytes.fromhex(span.span_id),
         parent_span_id=bytes.fromhex(span.parent_id or ""),
         kind=cast("Any", otlp_kind(span)),
-        name="" if span.name == UNNAMED and UNNAMED in span.notes else _valid_text(span.name),
+        name="" if span.name == UNNAMED and UNNAMED in span.notes else replace_surrogates(span.name),
         start_time_unix_nano=start,
         end_time_unix_nano=end_nanoseconds(start, span.duration_ms),
         attributes=_key_values(span.attributes),
@@ -242,7 +243,7 @@ def encode_protobuf_span(span: Span) -> bytes:
         events=[
             SpanMessage.Event(
                 time_unix_nano=to_nanoseconds(event.at) if event.at else 0,
-                name=_valid_text(event.name),
+                name=replace_surrogates(event.name),
                 attributes=_key_values(event.attributes),
             )
             for event in span.events
@@ -259,7 +260,7 @@ def encode_protobuf_span(span: Span) -> bytes:
         dropped_links_count=_uint32(dropped.get("links")),
         status=Status(
             code=Status.STATUS_CODE_ERROR if span.status == "error" else Status.STATUS_CODE_UNSET,
-            message=_valid_text(span.status_message),
+            message=replace_surrogates(span.status_message),
         ),
     )
     return message.SerializeToString()
@@ -270,7 +271,7 @@ def _uint32(number: int | None) -> int:
 
 
 def _key_values(values: dict[str, Any]) -> list[KeyValue]:
-    return [KeyValue(key=_valid_text(name), value=_any_value(value)) for name, value in values.items()]
+    return [KeyValue(key=replace_surrogates(name), value=_any_value(value)) for name, value in values.items()]
 
 
 def _any_value(value: Any) -> AnyValue:
@@ -280,7 +281,7 @@ def _any_value(value: Any) -> AnyValue:
         case bool():
             return AnyValue(bool_value=value)
         case str():
-            return AnyValue(string_value=_valid_text(value))
+            return AnyValue(string_value=replace_surrogates(value))
         case int() if -(2**63) <= value < 2**63:
             return AnyValue(int_value=value)
         case int() | float():
@@ -289,11 +290,6 @@ def _any_value(value: Any) -> AnyValue:
             return AnyValue(kvlist_value=KeyValueList(values=_key_values(cast("dict[str, Any]", value))))
         case _:
             return AnyValue(array_value=ArrayValue(values=[_any_value(item) for item in cast("list[Any]", value)]))
-
-
-def _valid_text(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 can't encode."""
-    return json.replace_surrogates(text)
 
 
 def decode(body: bytes, received_at: datetime, max_spans: int) -> SpanBatch:

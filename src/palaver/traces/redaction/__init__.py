@@ -9,7 +9,7 @@ Modules:
 """
 
 from palaver.traces.redaction.detectors import MASK
-from palaver.traces.redaction.redactor import Redactor, redact_span
+from palaver.traces.redaction.redactor import Redactor
 from palaver.traces.redaction.rules import Action, Rule, RuleScope, parse_rules
 
-__all__ = ["MASK", "Action", "Redactor", "Rule", "RuleScope", "parse_rules", "redact_span"]
+__all__ = ["MASK", "Action", "Redactor", "Rule", "RuleScope", "parse_rules"]

@@ -64,7 +64,7 @@ class Redactor:
 
     def _redact(self, span: Span) -> Span:
         values = {name: msgspec.to_builtins(value) for name in _REDACTED_FIELDS if (value := getattr(span, name))}
-        redactor = ValueRedactor(self._paths, self._text_redactor)
+        redactor = self.value_redactor()
         tally = redactor.tally
         changed: dict[str, Any] = {}
         for name, value in values.items():
@@ -93,11 +93,6 @@ class Redactor:
         redactor = self.value_redactor()
         redacted = redactor.redact_field(field, value)
         return None if redacted is DROPPED else redacted, redactor.tally.redactions()
-
-
-def redact_span(span: Span, rules: Sequence[Rule], key: bytes) -> Span:
-    """Redact one record. For many, create one Redactor."""
-    return Redactor(rules, key).redact_span(span)
 
 
 def _generalize_indexes(path: str) -> str:
