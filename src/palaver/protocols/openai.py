@@ -30,6 +30,11 @@ _OPENAI_CODES = {
     "unauthorized": "invalid_api_key",
 }
 _ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found", 429: "too_many_requests"}
+STREAM_HEADERS = (
+    ("content-type", "text/event-stream; charset=utf-8"),
+    ("cache-control", "no-cache, no-transform"),
+    ("x-accel-buffering", "no"),
+)
 _POINTER_STEP = re.compile(r"/([^/]*)")
 
 

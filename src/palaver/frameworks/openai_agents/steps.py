@@ -358,11 +358,20 @@ class _Hooks(RunHooks[Any]):
 _HOOKS: ContextVar[_Hooks | None] = ContextVar("palaver-openai-agents", default=None)
 
 
+def _forward_to_default(name: str) -> Callable[..., Any]:
+    """Return a method of `_SwitchingProvider` that calls the method of the process's provider."""
+
+    def method(provider: "_SwitchingProvider", *args: Any, **kwargs: Any) -> Any:
+        return getattr(provider.default, name)(*args, **kwargs)
+
+    return method
+
+
 class _SwitchingProvider(TraceProvider):
     """Wraps the process's provider; adopted agents are traced by another one, whatever the settings."""
 
     def __init__(self, default: TraceProvider) -> None:
-        self._default = default
+        self.default = default
         self._provider = DefaultTraceProvider()
         self._provider.set_disabled(False)
         self._provider.register_processor(_PROCESSOR)
@@ -375,39 +384,18 @@ class _SwitchingProvider(TraceProvider):
 
     @property
     def _current(self) -> TraceProvider:
-        return self._default if _HOOKS.get() is None else self._provider
+        return self.default if _HOOKS.get() is None else self._provider
 
     # Settings apply to the process's provider.
 
-    def register_processor(self, processor: TracingProcessor) -> None:
-        self._default.register_processor(processor)
-
-    def set_processors(self, processors: list[TracingProcessor]) -> None:
-        self._default.set_processors(processors)
-
-    def set_disabled(self, disabled: bool) -> None:  # noqa: FBT001 - the SDK's own signature
-        self._default.set_disabled(disabled)
-
-    def get_current_trace(self) -> Trace | None:
-        return self._default.get_current_trace()
-
-    def get_current_span(self) -> "Span[Any] | None":
-        return self._default.get_current_span()
-
-    def time_iso(self) -> str:
-        return self._default.time_iso()
-
-    def gen_trace_id(self) -> str:
-        return self._default.gen_trace_id()
-
-    def gen_span_id(self) -> str:
-        return self._default.gen_span_id()
-
-    def gen_group_id(self) -> str:
-        return self._default.gen_group_id()
-
-    def force_flush(self) -> None:
-        self._default.force_flush()
-
-    def shutdown(self) -> None:
-        self._default.shutdown()
+    register_processor = _forward_to_default("register_processor")
+    set_processors = _forward_to_default("set_processors")
+    set_disabled = _forward_to_default("set_disabled")
+    get_current_trace = _forward_to_default("get_current_trace")
+    get_current_span = _forward_to_default("get_current_span")
+    time_iso = _forward_to_default("time_iso")
+    gen_trace_id = _forward_to_default("gen_trace_id")
+    gen_span_id = _forward_to_default("gen_span_id")
+    gen_group_id = _forward_to_default("gen_group_id")
+    force_flush = _forward_to_default("force_flush")
+    shutdown = _forward_to_default("shutdown")

@@ -36,9 +36,8 @@ from palaver.core.linearize import Linearizer
 from palaver.core.messages import APPROVAL_REQUEST, Data, Refusal, ToolCall, Usage
 from palaver.core.runs import Call
 from palaver.errors import PalaverError
-from palaver.protocols import openai, sse
+from palaver.protocols import base, openai, sse
 from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, WorkflowLookup, run_headers, text_or_json
-from palaver.protocols.client_base import JSON, SSE
 from palaver.protocols.chat_completions.request import parse_messages, parse_options
 from palaver.protocols.openai import JsonFields
 
@@ -370,12 +369,8 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ChatReques
 def response_head(started: RunStarted, request: ChatRequest) -> HttpResponse | None:
     if not request.stream:
         return None
-    stream_headers = (
-        ("content-type", f"{SSE}; charset=utf-8"),
-        ("cache-control", "no-cache, no-transform"),
-        ("x-accel-buffering", "no"),
-    )
-    return HttpResponse(status=200, headers=(*stream_headers, *run_headers(started)), keep_alive=sse.KEEP_ALIVE)
+    headers = (*openai.STREAM_HEADERS, *run_headers(started))
+    return HttpResponse(status=200, headers=headers, keep_alive=sse.KEEP_ALIVE)
 
 
 def stream_encoder(request: ChatRequest) -> EventEncoder:
@@ -398,9 +393,7 @@ def encode_response(events: Sequence[Event], request: ChatRequest, *, status: in
     }
     if usage := last.usage or deltas.usage:
         document["usage"] = usage_fields(usage)
-    return HttpResponse(
-        status=status, headers=(("content-type", JSON), *run_headers(started)), body=json.encode(document)
-    )
+    return base.json_response(document, status=status, headers=run_headers(started))
 
 
 def encode_error(error: PalaverError, request: ChatRequest | None, *, status: int) -> HttpResponse:

@@ -273,15 +273,13 @@ def _check_content(fields: JsonFields, role: str) -> None:
 
 def _is_part(part: _Object) -> bool:
     match part:
-        case {"type": "text" | "input_text" | "output_text", "text": str()}:
-            return True
-        case {"type": "image_url", "image_url": str() | {"url": str()}}:
-            return True
-        case {"type": "input_audio", "input_audio": {"data": str(), "format": str()}}:
-            return True
-        case {"type": "file", "file": {"file_data": str()} | {"file_id": str()}}:
-            return True
-        case {"type": "refusal", "refusal": str()}:
+        case (
+            {"type": "text" | "input_text" | "output_text", "text": str()}
+            | {"type": "image_url", "image_url": str() | {"url": str()}}
+            | {"type": "input_audio", "input_audio": {"data": str(), "format": str()}}
+            | {"type": "file", "file": {"file_data": str()} | {"file_id": str()}}
+            | {"type": "refusal", "refusal": str()}
+        ):
             return True
         case _:
             return False

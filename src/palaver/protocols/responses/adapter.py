@@ -356,13 +356,6 @@ def _open_item(kind: str, item: str, **fields: Any) -> bytes:
     return json.encode({"type": kind, "id": item, **fields, "status": "in_progress"})
 
 
-_STREAM_HEADERS = (
-    ("content-type", "text/event-stream; charset=utf-8"),
-    ("cache-control", "no-cache, no-transform"),
-    ("x-accel-buffering", "no"),
-)
-
-
 def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ResponsesRequest]:
     return parse_request(request, find)
 
@@ -372,7 +365,7 @@ def response_head(started: RunStarted, request: ResponsesRequest) -> HttpRespons
 
 
 def stream_head(started: RunStarted) -> HttpResponse:
-    return HttpResponse(status=200, headers=(*_STREAM_HEADERS, *run_headers(started)), keep_alive=sse.KEEP_ALIVE)
+    return HttpResponse(status=200, headers=(*openai.STREAM_HEADERS, *run_headers(started)), keep_alive=sse.KEEP_ALIVE)
 
 
 def stream_encoder(request: ResponsesRequest) -> EventEncoder:

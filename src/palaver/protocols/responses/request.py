@@ -112,13 +112,11 @@ def _check_message(fields: JsonFields) -> None:
 
 def _is_part(part: Any) -> bool:
     match part:
-        case {"type": "refusal", "refusal": str()}:
-            return True
         case {"type": "input_image"}:
             return _has(part, "image_url", "file_id")
         case {"type": "input_file"}:
             return _has(part, "file_data", "file_url", "file_id")
-        case {"type": "input_audio", "input_audio": {"data": str()}}:
+        case {"type": "refusal", "refusal": str()} | {"type": "input_audio", "input_audio": {"data": str()}}:
             return True
         case {"text": str()}:
             return True

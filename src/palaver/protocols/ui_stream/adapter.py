@@ -37,7 +37,7 @@ from palaver.core.ids import truncate_id
 from palaver.core.messages import APPROVAL_REQUEST, Data, File, Refusal, ToolCall, Usage
 from palaver.core.runs import Call
 from palaver.errors import InvalidMessages, InvalidSessionId, InvalidType, PalaverError
-from palaver.protocols import sse
+from palaver.protocols import base, sse
 from palaver.protocols.base import EventEncoder, Headers, HttpRequest, HttpResponse, WorkflowLookup, run_headers
 from palaver.protocols.openai import JsonFields, json_type_name
 from palaver.protocols.ui_stream.request import UIRequest, parse_version, ui_request
@@ -496,10 +496,10 @@ def encode_response(events: Sequence[Event], request: UIRequest, *, status: int)
     """Encode the UI message that a client would build, or the error of a failed run."""
     started, last = events[0], events[-1]
     assert isinstance(started, RunStarted)
+    headers = (*request.headers[1:], *run_headers(started))
     if isinstance(last, RunFailed):
-        return _text_response(status, last.message, (*request.headers[1:], *run_headers(started)))
-    headers = (("content-type", "application/json"), *request.headers[1:], *run_headers(started))
-    return HttpResponse(status=status, headers=headers, body=json.encode(encode_ui_message(events, request)))
+        return _text_response(status, last.message, headers)
+    return base.json_response(encode_ui_message(events, request), status=status, headers=headers)
 
 
 def encode_error(error: PalaverError, request: UIRequest | None, *, status: int) -> HttpResponse:
