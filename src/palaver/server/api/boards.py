@@ -29,8 +29,8 @@ from palaver.server.api.conventions import (
     caller_of,
     decode_body,
     encode_object,
-    format_timestamp,
     if_match_check,
+    make_view,
     new_id,
     object_response,
     operation_with_body,
@@ -92,29 +92,11 @@ class BoardView(BoardListed, frozen=True, kw_only=True):
 
 
 def board_row(board: BoardSummary) -> BoardListed:
-    return BoardListed(
-        id=board.id,
-        name=board.name,
-        mode=board.mode,
-        created_at=format_timestamp(board.created_at),
-        updated_at=format_timestamp(board.updated_at),
-    )
+    return make_view(BoardListed, board)
 
 
 def board_view(board: Board) -> BoardView:
-    grid = board.grid
-    return BoardView(
-        id=board.id,
-        name=grid.name,
-        mode=grid.mode,
-        columns=grid.columns,
-        rows=grid.rows,
-        cells=board.cells,
-        testset=grid.testset,
-        layout=grid.layout,
-        created_at=format_timestamp(board.created_at),
-        updated_at=format_timestamp(board.updated_at),
-    )
+    return make_view(BoardView, board, **msgspec.structs.asdict(board.grid))
 
 
 def board_etag_prefix(board: Board) -> str:

@@ -19,6 +19,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Operation, RequestBody, Schema
 from litestar.params import QueryParameter
+from msgspec import UNSET
 from sqlalchemy import Connection
 
 from palaver.core import json
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 ApiRequest = Request[Any, Any, Any]
 
 _INLINE_DECODE_BYTES = 64 * 1024  # Larger bodies are decoded in a thread.
@@ -90,6 +92,14 @@ def format_timestamp(moment: datetime) -> str:
 def new_id(prefix: str) -> str:
     """Return a new id that sorts by time: `new_id("var")` is `var_01k…`."""
     return f"{prefix}_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+
+
+def make_view(kind: type[StructT], record: object, **fields: Any) -> StructT:
+    """Return a `kind` with `fields`, and with attributes of `record` for its other fields; times are formatted."""
+    for name in kind.__struct_fields__:
+        if name not in fields and (value := getattr(record, name, UNSET)) is not UNSET:
+            fields[name] = format_timestamp(value) if isinstance(value, datetime) else value
+    return kind(**fields)
 
 
 # Bodies

@@ -13,7 +13,7 @@ from palaver.evaluation.evaluator import Need
 from palaver.evaluation.plan.plan import Plan, PlannedEvaluator, PlannedVariant, format_cell_id
 from palaver.evaluation.plan.request import FailedAs, Limits, WantedEvaluator, WantedRows
 from palaver.evaluation.runner.manual_case import TriedCase
-from palaver.server.api.conventions import Timestamp, format_timestamp
+from palaver.server.api.conventions import Timestamp, make_view
 from palaver.storage.evaluations.repository import Evaluation
 from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
 
@@ -324,7 +324,9 @@ def decode_plan(stored: Any) -> Plan:
 
 
 def evaluation_row(evaluation: Evaluation, plan: Plan) -> EvaluationRow:
-    return EvaluationRow(
+    return make_view(
+        EvaluationRow,
+        evaluation,
         **_evaluation_fields(evaluation, plan),
         variants=[variant.name for variant in plan.variants],
         evaluators=[evaluator.name for evaluator in plan.evaluators],
@@ -332,7 +334,9 @@ def evaluation_row(evaluation: Evaluation, plan: Plan) -> EvaluationRow:
 
 
 def evaluation_view(evaluation: Evaluation, plan: Plan) -> EvaluationView:
-    return EvaluationView(
+    return make_view(
+        EvaluationView,
+        evaluation,
         **_evaluation_fields(evaluation, plan),
         variants=plan.variants,
         evaluators=plan.evaluators,
@@ -341,7 +345,6 @@ def evaluation_view(evaluation: Evaluation, plan: Plan) -> EvaluationView:
         limits=plan.limits,
         failed_as=plan.failed_as,
         seq=evaluation.recorded,
-        updated_at=format_timestamp(evaluation.updated_at),
     )
 
 
@@ -354,23 +357,12 @@ def failure_view(stored: Any) -> FailureView | None:
 
 
 def _evaluation_fields(evaluation: Evaluation, plan: Plan) -> dict[str, Any]:
+    """Return the fields of EvaluationHead that are not stored as they are shown."""
     return {
-        "id": evaluation.id,
-        "name": evaluation.name,
-        "state": evaluation.state,
         "reason": failure_view(evaluation.reason),
         "testset": TestsetNamed(id=evaluation.testset, name=plan.testset.name, revision=evaluation.revision),
         "repeats": plan.repeats,
-        "total": evaluation.total,
-        "done": evaluation.done,
-        "failed": evaluation.failed,
-        "errors": evaluation.errors,
-        "cost": evaluation.cost,
-        "score_cost": evaluation.score_cost,
         "key": None if evaluation.key is None else format_key_id(evaluation.key),
-        "created_at": format_timestamp(evaluation.created_at),
-        "started_at": None if evaluation.started_at is None else format_timestamp(evaluation.started_at),
-        "ended_at": None if evaluation.ended_at is None else format_timestamp(evaluation.ended_at),
     }
 
 
@@ -378,16 +370,15 @@ def _evaluation_fields(evaluation: Evaluation, plan: Plan) -> dict[str, Any]:
 
 
 def result_row(result: StoredResult, plan: Plan) -> ResultRow:
-    return ResultRow(**_result_fields(result, plan), scores=_score_views(result.scores, with_details=False))
+    return make_view(ResultRow, result, **_result_fields(result, plan, with_details=False))
 
 
 def cell_event(result: StoredResult, plan: Plan) -> CellTold:
-    return CellTold(
+    return make_view(
+        CellTold,
+        result,
         id=format_cell_id(result.cell),
-        row=result.row,
         variant=plan.variants[result.variant].name,
-        repeat=result.repeat,
-        status=result.status,
         scores=_score_views(result.scores, with_details=False),
     )
 
@@ -396,10 +387,11 @@ def result_view(detail: ResultDetail, plan: Plan, **neighbours: Any) -> ResultVi
     """Return the full view of a cell; `neighbours` are its fields `repeats`, `others`, `previous` and `next`."""
     result, body = detail.result, cast("dict[str, Any]", detail.body)
     variant = plan.variants[result.variant]
-    return ResultView(
-        **_result_fields(result, plan),
+    return make_view(
+        ResultView,
+        result,
+        **_result_fields(result, plan, with_details=True),
         **neighbours,
-        scores=_score_views(result.scores, with_details=True),
         inputs=body.get("inputs", {}),
         expected=body.get("expected", UNSET),
         history=body.get("history", ()),
@@ -435,42 +427,29 @@ def _single_turn_view(result: StoredResult, body: dict[str, Any]) -> TurnView:
 
 def _score_views(scores: Sequence[StoredScore], *, with_details: bool) -> list[ScoreView]:
     return [
-        ScoreView(
+        make_view(
+            ScoreView,
+            score,
             evaluator=score.name,
-            status=score.status,
-            passed=score.passed,
-            score=score.score,
-            label=score.label,
-            reason=score.reason,
             details=(score.details or {}) if with_details else {},
-            seconds=score.seconds,
             usage=_usage_dict(score.usage),
-            cost=score.cost,
         )
         for score in scores
     ]
 
 
-def _result_fields(result: StoredResult, plan: Plan) -> dict[str, Any]:
+def _result_fields(result: StoredResult, plan: Plan, *, with_details: bool) -> dict[str, Any]:
+    """Return the fields of ResultRow that are not stored as they are shown."""
     return {
         "id": format_cell_id(result.cell),
-        "row": result.row,
         "variant": plan.variants[result.variant].name,
-        "repeat": result.repeat,
-        "status": result.status,
         "error": failure_view(result.error),
         "asked": result.preview_in,
         "answered": result.preview_out,
         "latency_seconds": result.latency,
         "first_output_seconds": result.first_output,
         "usage": _usage_dict(result.usage),
-        "cost": result.cost,
-        "finish": result.finish,
-        "attempts": result.attempts,
-        "trace_id": result.trace_id,
-        "run": result.run,
-        "started_at": format_timestamp(result.started_at),
-        "ended_at": format_timestamp(result.ended_at),
+        "scores": _score_views(result.scores, with_details=with_details),
     }
 
 

@@ -30,6 +30,7 @@ from palaver.server.api.conventions import (
     caller_of,
     encode_object,
     find_replay,
+    make_view,
     new_id,
     object_response,
     operation_with_body,
@@ -249,15 +250,7 @@ async def evaluation_frames(
 
 
 def _progress(evaluation: Evaluation, pace: EvaluationProgress) -> Progress:
-    return Progress(
-        done=evaluation.done,
-        failed=evaluation.failed,
-        errors=evaluation.errors,
-        total=evaluation.total,
-        rate=pace.rate,
-        eta_seconds=pace.eta_seconds,
-        cost=evaluation.cost,
-    )
+    return make_view(Progress, evaluation, rate=pace.rate, eta_seconds=pace.eta_seconds)
 
 
 def _frame(name: str, seq: int, event: EvaluationEvent) -> bytes:

@@ -21,6 +21,7 @@ from palaver.evaluation.score import EvaluationAborted, ScoreRecord
 from palaver.server.api.conventions import (
     ApiRequest,
     caller_of,
+    make_view,
     object_response,
     operation_with_body,
     raw_body,
@@ -111,20 +112,16 @@ class EvaluatorController(ApiController):
 
 
 def _evaluator_view(evaluator: Evaluator, declared_keys: set[str]) -> EvaluatorView:
-    return EvaluatorView(
-        key=evaluator.key,
-        title=evaluator.title,
-        description=evaluator.description,
-        schema=evaluator.schema,
+    return make_view(
+        EvaluatorView,
+        evaluator,
         needs=msgspec.convert(sorted(evaluator.needs), list[Need]),
         origin="author" if evaluator.key in declared_keys else "built_in",
     )
 
 
 def _imported_view(item: agenta.ImportedEvaluator) -> ImportedView:
-    return ImportedView(
-        name=item.name, source=item.source, evaluator=item.evaluator, notes=list(item.notes), text=item.text
-    )
+    return make_view(ImportedView, item, notes=list(item.notes))
 
 
 def _score_fields(score: ScoreRecord) -> dict[str, Any]:

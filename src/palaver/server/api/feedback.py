@@ -18,7 +18,7 @@ from palaver.server.api.conventions import (
     Limit,
     Timestamp,
     caller_of,
-    format_timestamp,
+    make_view,
     object_response,
     operation_with_body,
     read_body,
@@ -162,18 +162,16 @@ def _row(entry: FeedbackEntry) -> FeedbackRow:
         source = {"kind": "conversation", "id": entry.thread, "upto": record.message or None}
     else:
         source = {"kind": "trace", "id": entry.trace_id}
-    return FeedbackRow(
-        run=record.run,
+    return make_view(
+        FeedbackRow,
+        record,
         message=record.message or None,
-        rating=record.rating,
-        comment=record.comment,
         user=record.user or None,
         key=format_key_id(record.key) if record.key else None,
         workflow=entry.workflow,
         asked=entry.preview_in,
         answered=entry.preview_out,
         source=source,
-        created_at=format_timestamp(record.created_at),
     )
 
 

@@ -31,8 +31,8 @@ from palaver.server.api.conventions import (
     caller_of,
     encode_object,
     exchange_of,
-    format_timestamp,
     if_match_check,
+    make_view,
     new_id,
     object_response,
     run_idempotent,
@@ -95,16 +95,7 @@ class _UploadOperation(Operation):
 
 
 def file_view(file: StoredFile) -> FileView:
-    return FileView(
-        id=file.id,
-        media_type=file.media_type,
-        filename=file.filename,
-        bytes=file.bytes,
-        sha256=file.sha256,
-        url=f"/api/files/{file.id}",
-        created_at=format_timestamp(file.created_at),
-        expires_at=None if file.expires_at is None else format_timestamp(file.expires_at),
-    )
+    return make_view(FileView, file, url=f"/api/files/{file.id}")
 
 
 class FileController(ApiController):

@@ -22,6 +22,7 @@ from palaver.server.api.conventions import (
     decode_body,
     format_timestamp,
     if_match_check,
+    make_view,
     object_response,
     operation_with_body,
     raw_body,
@@ -73,11 +74,11 @@ class ChangeKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key_row(key: ApiKey) -> KeyRow:
-    return KeyRow(**_fields(key))
+    return make_view(KeyRow, key, **_fields(key))
 
 
 def new_key_view(key: ApiKey, secret: str) -> NewKey:
-    return NewKey(**_fields(key), secret=secret)
+    return make_view(NewKey, key, **_fields(key), secret=secret)
 
 
 class KeyController(ApiController):
@@ -176,19 +177,7 @@ def _check_future(moment: datetime | None, now: datetime) -> datetime | None:
 
 
 def _fields(key: ApiKey) -> dict[str, Any]:
-    return {
-        "id": api_keys.format_key_id(key.id),
-        "name": key.name,
-        "scopes": api_keys.minimal_scopes(key.scopes),
-        "created_at": format_timestamp(key.created_at),
-        "expires_at": _format_optional(key.expires_at),
-        "last_used_at": _format_optional(key.last_used_at),
-        "revoked_at": _format_optional(key.revoked_at),
-    }
-
-
-def _format_optional(moment: datetime | None) -> str | None:
-    return format_timestamp(moment) if moment else None
+    return {"id": api_keys.format_key_id(key.id), "scopes": api_keys.minimal_scopes(key.scopes)}
 
 
 _MAX_LOGIN_BYTES = 4 * KIB  # Sent without authentication.
@@ -244,7 +233,7 @@ class SessionController(ApiController):
             project=caller.project,
             scopes=api_keys.minimal_scopes(caller.scopes),
             key=api_keys.format_key_id(caller.key) if caller.key else None,
-            expires_at=_format_optional(expires_at),
+            expires_at=format_timestamp(expires_at) if expires_at else None,
         )
 
     @delete(operation_id="log_out", summary="End this session")

@@ -24,7 +24,7 @@ from palaver.server.api.conventions import (
     Timestamp,
     caller_of,
     encode_object,
-    format_timestamp,
+    make_view,
     new_id,
     object_response,
     operation_with_body,
@@ -138,19 +138,8 @@ class LiveEvaluatorController(ApiController):
         if body.filter is not None:
             parse_trace_filter(body.filter)
         now = utc_now()
-        rule = LiveEvaluator(
-            id=new_id("on"),
-            name=body.name,
-            filter=body.filter,
-            sample=body.sample,
-            evaluators=self._plan(request, body.evaluators),
-            per_minute=body.per_minute,
-            session=body.session,
-            enabled=body.enabled,
-            key=caller.key,
-            created_at=now,
-            updated_at=now,
-        )
+        fields: dict[str, Any] = {**msgspec.structs.asdict(body), "evaluators": self._plan(request, body.evaluators)}
+        rule = LiveEvaluator(id=new_id("on"), **fields, key=caller.key, created_at=now, updated_at=now)
 
         def work(db: Connection) -> HttpResponse:
             stored = live_evaluators.create_live_evaluator(db, caller.project, rule)
@@ -250,30 +239,13 @@ def _plan_evaluators(
 
 
 def _rule_view(rule: LiveEvaluator) -> RuleView:
-    return RuleView(
-        id=rule.id,
-        name=rule.name,
-        filter=rule.filter,
-        sample=rule.sample,
+    return make_view(
+        RuleView,
+        rule,
         evaluators=msgspec.convert(rule.evaluators, list[PlannedEvaluator]),
-        per_minute=rule.per_minute,
-        session=rule.session,
-        enabled=rule.enabled,
         key=None if rule.key is None else format_key_id(rule.key),
-        created_at=format_timestamp(rule.created_at),
-        updated_at=format_timestamp(rule.updated_at),
     )
 
 
 def _rule_stat(row: LiveScoreStats) -> RuleStat:
-    return RuleStat(
-        at=format_timestamp(row.at),
-        evaluator=row.evaluator,
-        n=row.n,
-        passed=row.passed,
-        pass_rate=row.passed / row.judged if row.judged else None,
-        mean=row.mean,
-        skipped=row.skipped,
-        errors=row.errors,
-        cost=row.cost,
-    )
+    return make_view(RuleStat, row, pass_rate=row.passed / row.judged if row.judged else None)

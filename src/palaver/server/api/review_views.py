@@ -18,7 +18,7 @@ from palaver.evaluation.plan.request import NAME_PATTERN
 from palaver.evaluation.review_questions import Question, Questions
 from palaver.evaluation.reviews import Agreement, WantedItems
 from palaver.server.api import evaluation_views
-from palaver.server.api.conventions import FreeText, Timestamp, format_timestamp
+from palaver.server.api.conventions import FreeText, Timestamp, make_view
 from palaver.server.api.evaluation_views import CaseCallView, ResultView, ScoreView, TurnView
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results as result_store
@@ -220,38 +220,30 @@ def decode_questions(review: Review) -> list[Question]:
 
 
 def review_row(review: Review) -> ReviewRow:
-    return ReviewRow(**_head_fields(review), questions=[question.key for question in decode_questions(review)])
+    return make_view(
+        ReviewRow, review, **_head_fields(review), questions=[question.key for question in decode_questions(review)]
+    )
 
 
 def review_view(review: Review, progress: ReviewProgress) -> ReviewView:
-    return ReviewView(
+    return make_view(
+        ReviewView,
+        review,
         **_head_fields(review),
         questions=decode_questions(review),
-        source=review.source,
         progress=progress_view(progress),
     )
 
 
 def progress_view(progress: ReviewProgress) -> ProgressView:
-    reviewers = [WorkedView(**msgspec.structs.asdict(reviewer)) for reviewer in progress.reviewers]
-    fields: dict[str, Any] = {**msgspec.structs.asdict(progress), "reviewers": reviewers}
-    return ProgressView(**fields)
+    reviewers = [make_view(WorkedView, reviewer) for reviewer in progress.reviewers]
+    return make_view(ProgressView, progress, reviewers=reviewers)
 
 
 def _head_fields(review: Review) -> dict[str, Any]:
-    return {
-        "id": review.id,
-        "name": review.name,
-        "state": review.state,
-        "run": review.evaluation,
-        "reviewers": review.reviewers,
-        "blind": review.blind,
-        "items": review.total,
-        "answers": review.answers,
-        "key": None if review.key is None else format_key_id(review.key),
-        "created_at": format_timestamp(review.created_at),
-        "updated_at": format_timestamp(review.updated_at),
-    }
+    """Return the fields of ReviewHead that are not stored as they are shown."""
+    key = None if review.key is None else format_key_id(review.key)
+    return {"run": review.evaluation, "items": review.total, "key": key}
 
 
 def format_item_id(position: int) -> str:
@@ -301,15 +293,7 @@ def annotation_views(answers: Sequence[ReviewAnswer]) -> list[AnnotationView]:
 
 
 def annotation_view(answer: ReviewAnswer, *, counts: bool) -> AnnotationView:
-    return AnnotationView(
-        number=answer.number,
-        item=format_item_id(answer.place),
-        reviewer=answer.reviewer,
-        answers=answer.answers,
-        comment=answer.comment,
-        counts=counts,
-        created_at=format_timestamp(answer.created_at),
-    )
+    return make_view(AnnotationView, answer, item=format_item_id(answer.place), counts=counts)
 
 
 def content_view(db: Connection, project: str, review: Review, item: ReviewItem) -> ContentView | None:
@@ -322,17 +306,12 @@ def content_view(db: Connection, project: str, review: Review, item: ReviewItem)
     result = _load_result(db, project, review.evaluation, item)
     if result is None:
         return None
-    return ContentView(
-        inputs=result.inputs,
+    return make_view(
+        ContentView,
+        result,
         expected=UNSET if review.blind else result.expected,
         has_expected=result.expected is not UNSET,
-        history=result.history,
-        messages=result.messages,
-        value=result.value,
-        text=result.text,
-        tool_calls=result.tool_calls,
         turns=[replace(turn, expect=None) for turn in result.turns] if review.blind else result.turns,
-        is_chat=result.is_chat,
         variant=None if review.blind else result.variant,
         scores=[] if review.blind else result.scores,
     )
@@ -361,13 +340,11 @@ def _load_result(db: Connection, project: str, evaluation: str, item: ReviewItem
 
 
 def _case_content(case: Case, *, blind: bool) -> ContentView:
-    return ContentView(
-        inputs=case.inputs,
+    return make_view(
+        ContentView,
+        case,
+        expected=UNSET,
         has_expected=False,
-        history=case.history,
-        messages=case.messages,
-        value=case.value,
-        text=case.text,
         tool_calls=_call_views(case),
         turns=[_turn_view(turn) for turn in case.turns],
         is_chat=case.flags.is_chat,

@@ -24,7 +24,7 @@ from palaver.server.api.conventions import (
     Search,
     Timestamp,
     caller_of,
-    format_timestamp,
+    make_view,
     object_response,
     operation_with_stream,
     parse_timestamp,
@@ -93,23 +93,20 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """`input` and `reply` are only present if requested with `include`; null if not recorded."""
 
 
-_COPIED_FIELDS = [
-    name for name in RunView.__struct_fields__ if name in RunRow.__struct_fields__ and not name.endswith("_at")
-]
-_TIME_FIELDS = ("created_at", "started_at", "first_output_at", "ended_at")
-
-
 def run_view(row: RunRow, run_reader: RunReader, **extra: Any) -> RunView:
-    fields: dict[str, Any] = {name: getattr(row, name) for name in _COPIED_FIELDS}
-    times = {name: getattr(row, name) for name in _TIME_FIELDS}
-    fields["key"] = None if row.key is None else format_key_id(row.key)
     active = run_reader.find_active(row.project, row.id)
-    fields["readers"] = 0 if active is None else run_reader.unread_runs.count_readers(active)
     if active is not None and row.is_alive:
-        fields["seq"] = max(len(active.log) - 1, row.seq)
-        times["first_output_at"] = active.first_output_at
-    fields |= {name: None if value is None else format_timestamp(value) for name, value in times.items()}
-    return RunView(**fields, asked=row.preview_in, answered=row.preview_out, **extra)
+        seq = max(len(active.log) - 1, row.seq)
+        row = msgspec.structs.replace(row, seq=seq, first_output_at=active.first_output_at)
+    return make_view(
+        RunView,
+        row,
+        key=None if row.key is None else format_key_id(row.key),
+        readers=0 if active is None else run_reader.unread_runs.count_readers(active),
+        asked=row.preview_in,
+        answered=row.preview_out,
+        **extra,
+    )
 
 
 def fold_unfinished(log: Sequence[Event]) -> Reply:

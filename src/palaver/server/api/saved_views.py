@@ -18,7 +18,7 @@ from palaver.server.api.conventions import (
     Timestamp,
     caller_of,
     encode_object,
-    format_timestamp,
+    make_view,
     new_id,
     object_response,
     operation_with_body,
@@ -119,11 +119,4 @@ def _check_size(body: GivenView) -> dict[str, Any]:
 
 
 def _view_of(view: SavedView) -> ViewView:
-    return ViewView(
-        id=view.id,
-        page=msgspec.convert(view.page, PageName),
-        name=view.name,
-        body=view.body,
-        created_at=format_timestamp(view.created_at),
-        updated_at=format_timestamp(view.updated_at),
-    )
+    return make_view(ViewView, view, page=msgspec.convert(view.page, PageName))

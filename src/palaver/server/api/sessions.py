@@ -1,5 +1,6 @@
 """/api/sessions, and traces as conversations, to read or to continue in the playground."""
 
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -15,13 +16,14 @@ from palaver.server.api.conventions import (
     Limit,
     Search,
     caller_of,
+    make_view,
     object_response,
     operation_with_body,
     parse_timestamp,
     read_body,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.trace_views import SessionRow, Since, TraceQueryRunner, Until, missing_trace, session_row
+from palaver.server.api.trace_views import SessionRow, Since, TraceQueryRunner, Until, missing_trace
 from palaver.server.api.traces import shorten_texts
 from palaver.server.settings import Settings
 from palaver.storage.pagination import Page, Window
@@ -91,7 +93,7 @@ class TraceSessionController(ApiController):
         query = SpanQuery(since=parse_timestamp(since, "?from"), until=parse_timestamp(until, "?to"))
         project, window = caller_of(request).project, Window(limit, after)
         page = await self.run_query(query, span_queries.list_sessions, project, query, window, name=search)
-        return page.map(session_row)
+        return page.map(partial(make_view, SessionRow))
 
     @get(
         "/sessions/{session:str}/thread",

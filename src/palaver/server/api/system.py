@@ -22,6 +22,7 @@ from palaver.server.api.boards import BoardView
 from palaver.server.api.conventions import (
     ApiRequest,
     caller_of,
+    make_view,
     object_response,
     operation_with_body,
     read_body,
@@ -309,11 +310,10 @@ def _workflow_page(registry: Registry, project: str) -> Page[FirstWorkflow]:
 
 
 def _first_workflow(row: WorkflowRow) -> FirstWorkflow:
-    fields = {name: getattr(row, name) for name in WorkflowRow.__struct_fields__}
     text = row.description
     if len(text) > _MAX_DESCRIPTION_CHARS:
-        fields["description"] = text[: _MAX_DESCRIPTION_CHARS - 1] + "…"
-    return FirstWorkflow(**fields)
+        text = text[: _MAX_DESCRIPTION_CHARS - 1] + "…"
+    return make_view(FirstWorkflow, row, description=text)
 
 
 def _load_recent(db: Connection, project: str) -> _Recent:

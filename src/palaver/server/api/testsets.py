@@ -1,6 +1,6 @@
 """/api/testsets: test sets, and test sets, revisions and rows as responses."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from litestar import Response, delete, get, patch, post
@@ -20,8 +20,8 @@ from palaver.server.api.conventions import (
     Timestamp,
     caller_of,
     encode_object,
-    format_timestamp,
     if_match_check,
+    make_view,
     new_id,
     object_response,
     operation_with_body,
@@ -139,6 +139,9 @@ class RevisionRow(msgspec.Struct, frozen=True, kw_only=True):
     author: str | None
     """The id of the key that made the commit."""
     created_at: Timestamp
+
+
+RevisionT = TypeVar("RevisionT", bound=RevisionRow)
 
 
 class RevisionView(RevisionRow, frozen=True, kw_only=True):
@@ -282,24 +285,11 @@ class CaseView(RevisionView, frozen=True, kw_only=True):
 
 
 def testset_row(testset: TestSet) -> TestSetRow:
-    return TestSetRow(**_testset_fields(testset))
+    return make_view(TestSetRow, testset)
 
 
 def testset_view(testset: TestSet) -> TestSetView:
-    return TestSetView(**_testset_fields(testset), columns=column_views(testset.columns))
-
-
-def _testset_fields(testset: TestSet) -> dict[str, Any]:
-    return {
-        "id": testset.id,
-        "name": testset.name,
-        "description": testset.description,
-        "head": testset.head,
-        "rows": testset.rows,
-        "archived": testset.archived,
-        "created_at": format_timestamp(testset.created_at),
-        "updated_at": format_timestamp(testset.updated_at),
-    }
+    return make_view(TestSetView, testset, columns=column_views(testset.columns))
 
 
 def column_views(columns: list[dict[str, Any]]) -> list[ColumnView]:
@@ -307,30 +297,24 @@ def column_views(columns: list[dict[str, Any]]) -> list[ColumnView]:
 
 
 def revision_row(revision: Revision) -> RevisionRow:
-    return RevisionRow(**_revision_fields(revision))
+    return _make_revision_view(RevisionRow, revision)
 
 
 def revision_view(revision: Revision, *, is_new: bool = True) -> RevisionView:
     """`is_new` is False if the newest revision already had the same rows."""
-    return RevisionView(**_revision_fields(revision), unchanged=not is_new)
+    return _make_revision_view(RevisionView, revision, unchanged=not is_new)
 
 
 def revision_detail(revision: Revision) -> RevisionDetail:
-    return RevisionDetail(**_revision_fields(revision), kinds=column_views(revision.columns))
+    return _make_revision_view(RevisionDetail, revision, kinds=column_views(revision.columns))
 
 
-def _revision_fields(revision: Revision) -> dict[str, Any]:
-    return {
-        "testset": revision.testset,
-        "revision": revision.number,
-        "parent": revision.parent,
-        "digest": revision.digest,
-        "rows": revision.rows,
-        "columns": [column["name"] for column in revision.columns],
-        "message": revision.message,
-        "author": format_key_id(revision.key) if revision.key else None,
-        "created_at": format_timestamp(revision.created_at),
-    }
+def _make_revision_view(kind: type[RevisionT], revision: Revision, **fields: Any) -> RevisionT:
+    names, author = (
+        [column["name"] for column in revision.columns],
+        format_key_id(revision.key) if revision.key else None,
+    )
+    return make_view(kind, revision, revision=revision.number, columns=names, author=author, **fields)
 
 
 def row_view(row: StoredRow) -> RowView:

@@ -31,8 +31,8 @@ from palaver.server.api.conventions import (
     Timestamp,
     caller_of,
     encode_object,
-    format_timestamp,
     if_match_check,
+    make_view,
     new_id,
     object_response,
     operation_with_body,
@@ -59,7 +59,6 @@ from palaver.storage.threads.repository import (
     ThreadChanges,
     ThreadFilters,
     ThreadListItem,
-    ThreadRow,
     TitleBy,
 )
 
@@ -136,20 +135,13 @@ class Said(msgspec.Struct, frozen=True):
 
 
 def thread_summary(item: ThreadListItem) -> ThreadSummary:
-    return ThreadSummary(**_row_fields(item.thread), match=UNSET if item.match is None else item.match)
+    thread = item.thread
+    match = UNSET if item.match is None else item.match
+    return make_view(ThreadSummary, thread, asked=thread.preview_in, answered=thread.preview_out, match=match)
 
 
 def thread_view(thread: Thread) -> ThreadView:
-    return ThreadView(
-        **_row_fields(thread), parameters=thread.parameters, inputs=thread.inputs, metadata=thread.metadata
-    )
-
-
-def _row_fields(thread: ThreadRow) -> dict[str, Any]:
-    fields: dict[str, Any] = {name: getattr(thread, name) for name in ThreadRow.__struct_fields__}
-    fields["asked"], fields["answered"] = fields.pop("preview_in"), fields.pop("preview_out")
-    times = {"created_at": format_timestamp(thread.created_at), "updated_at": format_timestamp(thread.updated_at)}
-    return fields | times
+    return make_view(ThreadView, thread, asked=thread.preview_in, answered=thread.preview_out)
 
 
 def node_view(
@@ -159,22 +151,16 @@ def node_view(
     seconds: Mapping[str, float] = MappingProxyType({}),
 ) -> NodeView:
     message = node.message
-    return NodeView(
-        id=node.id,
-        parent=node.parent,
+    return make_view(
+        NodeView,
+        node,
         role=message.role,
         parts=message.parts,
         name=message.name,
         metadata=message.metadata,
-        origin=node.origin,
-        run=node.run,
-        status=node.status,
-        error=node.error,
         siblings=siblings.get(node.parent, [node.id]),
         feedback=feedback.get((node.run or "", node.id), Counts()),
-        usage=node.usage,
         seconds=seconds.get(node.run or ""),
-        created_at=format_timestamp(node.created_at),
     )
 
 

@@ -12,16 +12,15 @@ from sqlalchemy import Connection
 
 from palaver.core import json
 from palaver.errors import InvalidJson, InvalidValue, NotFound, QueryTimeout
-from palaver.server.api.conventions import Timestamp, format_timestamp, parse_timestamp
+from palaver.server.api.conventions import Timestamp, make_view, parse_timestamp
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.driver_errors import query_timeout
 from palaver.storage.pagination import Window
 from palaver.storage.spans import filters as span_filters
 from palaver.storage.spans.filters import find_unindexed_names
-from palaver.storage.spans.queries import SessionListItem, SpanListItem, SpanQuery, TraceListItem
-from palaver.storage.spans.stats import TraceStats
-from palaver.storage.spans.traces import SkeletonSpan, SpanTreeItem, TraceOverview
+from palaver.storage.spans.queries import SpanQuery
+from palaver.storage.spans.traces import TraceOverview
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -152,50 +151,9 @@ class StatRow(msgspec.Struct, frozen=True, kw_only=True):
     cost: float
 
 
-def _to_view(row: msgspec.Struct, kind: type[T]) -> T:
-    fields = msgspec.structs.asdict(row)
-    return kind(
-        **{name: format_timestamp(value) if isinstance(value, datetime) else value for name, value in fields.items()}
-    )
-
-
-def span_row(row: SpanListItem) -> SpanRow:
-    return _to_view(row, SpanRow)
-
-
-def trace_row(row: TraceListItem) -> TraceRow:
-    return _to_view(row, TraceRow)
-
-
-def branch_row(row: SpanTreeItem) -> BranchRow:
-    return _to_view(row, BranchRow)
-
-
-def bone_row(row: SkeletonSpan) -> BoneRow:
-    return _to_view(row, BoneRow)
-
-
-def session_row(row: SessionListItem) -> SessionRow:
-    return _to_view(row, SessionRow)
-
-
-def stat_row(row: TraceStats) -> StatRow:
-    return _to_view(row, StatRow)
-
-
 def trace_view(overview: TraceOverview) -> TraceView:
-    root = trace_row(overview.root)
-    return TraceView(
-        trace_id=root.trace_id,
-        root=root,
-        spans=root.spans,
-        errors=root.errors,
-        kinds=overview.kinds,
-        input_tokens=root.input_tokens,
-        output_tokens=root.output_tokens,
-        cost=root.cost,
-        sessions=overview.sessions,
-    )
+    root = make_view(TraceRow, overview.root)
+    return make_view(TraceView, root, root=root, kinds=overview.kinds, sessions=overview.sessions)
 
 
 def query_from_url(filter_: str | None, search: str | None, since: str | None, until: str | None) -> SpanQuery:

@@ -4,6 +4,7 @@ A span may hold megabytes. Long parts are shortened and listed in `cut`; they ca
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
@@ -23,6 +24,7 @@ from palaver.server.api.conventions import (
     Timestamp,
     caller_of,
     format_timestamp,
+    make_view,
     object_response,
     operation_with_body,
     read_body,
@@ -41,13 +43,8 @@ from palaver.server.api.trace_views import (
     TraceRow,
     TraceView,
     Until,
-    bone_row,
-    branch_row,
     missing_trace,
     query_from_url,
-    span_row,
-    stat_row,
-    trace_row,
     trace_view,
 )
 from palaver.server.settings import Settings
@@ -97,7 +94,7 @@ class TraceController(ApiController):
         page = await self.run_query(
             query, span_queries.list_traces, caller_of(request).project, query, Window(limit, after)
         )
-        return page.map(trace_row)
+        return page.map(partial(make_view, TraceRow))
 
     @post(
         "/query",
@@ -110,7 +107,7 @@ class TraceController(ApiController):
         _, body = await read_body(request, self.settings, Asking)
         query = body.query
         page = await self.run_query(query, span_queries.list_traces, caller_of(request).project, query, body.window)
-        return page.map(trace_row)
+        return page.map(partial(make_view, TraceRow))
 
     @get("/stats", operation_id="trace_stats", summary="Counts, errors, durations, tokens and cost over time")
     async def trace_stats(
@@ -126,7 +123,7 @@ class TraceController(ApiController):
         query = query_from_url(filter_, search, since, until)
         project = caller_of(request).project
         rows = await self.run_query(query, _stats, project, by, group, query)
-        return Stats([stat_row(row) for row in rows])
+        return Stats([make_view(StatRow, row) for row in rows])
 
     @get("/{trace:str}", operation_id="get_trace", summary="One trace, in short")
     async def get_trace(self, request: ApiRequest, trace: FromPath[str]) -> Response[TraceView]:
@@ -147,7 +144,7 @@ class TraceController(ApiController):
     ) -> Page[BranchRow]:
         project, parent_id = caller_of(request).project, parent if parent is None else parent.lower()
         page = await self.run_query(None, _list_children, project, trace, parent_id, Window(limit, after))
-        return page.map(branch_row)
+        return page.map(partial(make_view, BranchRow))
 
     @get(
         "/{trace:str}/skeleton",
@@ -158,7 +155,7 @@ class TraceController(ApiController):
         self, request: ApiRequest, trace: FromPath[str], limit: SkeletonLimit = 5_000, after: After = None
     ) -> Page[BoneRow]:
         page = await self.run_query(None, _list_skeleton, caller_of(request).project, trace, Window(limit, after))
-        return page.map(bone_row)
+        return page.map(partial(make_view, BoneRow))
 
 
 def _stats(db: Connection, project: str, by: TimeStep, group: StatsGroup | None, query: SpanQuery) -> list[TraceStats]:
@@ -240,7 +237,7 @@ class SpanController(ApiController):
         _, body = await read_body(request, self.settings, Asking)
         query = body.query
         page = await self.run_query(query, span_queries.list_spans, caller_of(request).project, query, body.window)
-        return page.map(span_row)
+        return page.map(partial(make_view, SpanRow))
 
     @get(
         "/{trace:str}/{span:str}",

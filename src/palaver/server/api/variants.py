@@ -45,8 +45,8 @@ from palaver.server.api.conventions import (
     encode_object,
     error_document,
     exchange_of,
-    format_timestamp,
     if_match_check,
+    make_view,
     new_id,
     object_response,
     operation_with_body,
@@ -141,32 +141,21 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def variant_row(variant: Variant) -> VariantRow:
-    return VariantRow(**_variant_fields(variant))
-
-
-def _variant_fields(variant: Variant) -> dict[str, Any]:
-    times = {"created_at": format_timestamp(variant.created_at), "updated_at": format_timestamp(variant.updated_at)}
-    return msgspec.structs.asdict(variant) | times
+    return make_view(VariantRow, variant)
 
 
 def version_row(version: Version) -> VersionRow:
-    return VersionRow(**_version_fields(version))
+    return make_view(VersionRow, version, version=version.number, key=_key_id(version))
 
 
 def version_view(version: Version, *, is_new: bool = True) -> VersionView:
     """`is_new` is False if the newest version already had the same parameters."""
     unchanged = UNSET if is_new else True
-    return VersionView(**_version_fields(version), parameters=version.parameters, unchanged=unchanged)
+    return make_view(VersionView, version, version=version.number, key=_key_id(version), unchanged=unchanged)
 
 
-def _version_fields(version: Version) -> dict[str, Any]:
-    return {
-        "variant": version.variant,
-        "version": version.number,
-        "message": version.message,
-        "key": format_key_id(version.key) if version.key else None,
-        "created_at": format_timestamp(version.created_at),
-    }
+def _key_id(version: Version) -> str | None:
+    return format_key_id(version.key) if version.key else None
 
 
 class VariantViews:
@@ -178,7 +167,7 @@ class VariantViews:
     def view(self, current: VariantHead) -> VariantView:
         variant, head = current
         faults = self.faults(variant.workflow, head.parameters)
-        return VariantView(**_variant_fields(variant), parameters=head.parameters, fits=not faults, faults=faults)
+        return make_view(VariantView, variant, parameters=head.parameters, fits=not faults, faults=faults)
 
     def faults(self, workflow: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return what the current workflow rejects in the parameters."""

@@ -20,6 +20,7 @@ from palaver.server.api.conventions import (
     Timestamp,
     caller_of,
     format_timestamp,
+    make_view,
     object_response,
 )
 from palaver.server.api.dependencies import ApiController
@@ -82,7 +83,7 @@ class WorkflowView(WorkflowRow, frozen=True, kw_only=True):
 
 
 def workflow_row(workflow: Workflow, *, default: str | None) -> WorkflowRow:
-    return WorkflowRow(**_row_fields(workflow, default))
+    return make_view(WorkflowRow, workflow.description, **_row_fields(workflow, default))
 
 
 def workflow_view(
@@ -90,10 +91,10 @@ def workflow_view(
 ) -> WorkflowView:
     """`base` is the URL of this server; `keyed` says whether calls need an API key."""
     description = workflow.description
-    return WorkflowView(
+    return make_view(
+        WorkflowView,
+        description,
         **_row_fields(workflow, default),
-        schemas=description.schemas,
-        parameters=description.parameters,
         variants=[VariantNamed(variant.id, variant.name, variant.head) for variant in stored_variants or ()],
         routes={name: base + path for name, path in routing.workflow_paths(description.name).items()},
         snippets=snippets(description, base, keyed=keyed),
@@ -178,18 +179,13 @@ def _matches(row: WorkflowRow, search: str | None) -> bool:
 
 
 def _row_fields(workflow: Workflow, default: str | None) -> dict[str, Any]:
+    """Return the fields of WorkflowRow that are not part of its description."""
     description, options = workflow.description, workflow.options
     remote = workflow if isinstance(workflow, RemoteWorkflow) else None
     return {
-        "name": description.name,
-        "description": description.description,
         "origin": "connected" if description.remote else "served",
         "state": "ready" if remote is None or remote.reachable else "unreachable",
         "default": description.name == default,
-        "is_chat": description.is_chat,
-        "is_chat_source": description.is_chat_source,
-        "flags": description.flags,
-        "streams": description.streams,
         "turns": options.turns,
         "on_disconnect": options.on_disconnect,
         "checked_at": None if remote is None or remote.checked_at is None else format_timestamp(remote.checked_at),
