@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from palaver.core.api_keys import format_key_id
 from palaver.server import auth
 from palaver.server.api import sessions, streaming, trace_export
+from palaver.server.api.streaming import send_chunks
 from palaver.server.api.traces import MAX_SHORTENED_TEXT_CHARS
 from palaver.server.auth import ANONYMOUS
 from palaver.server.request import ClientDisconnected, Exchange
@@ -263,7 +264,7 @@ class ExportMonitor:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        monkeypatch.setattr(trace_export, "send_chunks", self._send_chunks)
+        monkeypatch.setattr(streaming, "send_chunks", self._send_chunks)
 
     async def wait_ended(self) -> str:
         return await asyncio.wait_for(self._ended, 20)
@@ -279,7 +280,7 @@ class ExportMonitor:
 
         exchange.send = send
         try:
-            await streaming.send_chunks(exchange, *arguments)
+            await send_chunks(exchange, *arguments)
         except ClientDisconnected:  # There is no socket that could be aborted.
             self._ended.set_result("aborted")
             raise

@@ -9,7 +9,7 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
@@ -25,7 +25,15 @@ from sqlalchemy import Connection
 from palaver.core import json
 from palaver.core.ids import sortable_id
 from palaver.core.json import decode_struct
-from palaver.errors import FaultyCall, InvalidValue, MethodNotAllowed, PalaverError, RequestError, StaleBase
+from palaver.errors import (
+    FaultyCall,
+    InvalidValue,
+    MethodNotAllowed,
+    PalaverError,
+    RequestError,
+    StaleBase,
+    UnsupportedMediaType,
+)
 from palaver.protocols.base import HttpResponse
 from palaver.server import security
 from palaver.server.error_responses import api_error_status, error_headers
@@ -48,6 +56,7 @@ _INLINE_DECODE_BYTES = 64 * 1024  # Larger bodies are decoded in a thread.
 CALLER = "palaver.caller"
 """Scope key under which the dispatcher stores the caller."""
 
+NDJSON = "application/x-ndjson"
 _NO_NUL = r"^[^\x00]*$"
 Limit = Annotated[int, QueryParameter(ge=1, le=200, description="How many rows at most.")]
 After = Annotated[str | None, QueryParameter(description="The cursor of the page before: its `next`.")]
@@ -119,6 +128,14 @@ def exchange_of(request: ApiRequest) -> Exchange:
     return exchange
 
 
+async def read_lines(request: ApiRequest, settings: Settings, noun: str) -> bytes:
+    """Return the body of a request whose content type must be NDJSON, with one `noun` a line."""
+    exchange = exchange_of(request)
+    if exchange.headers.get("content-type", "").partition(";")[0].strip().lower() != NDJSON:
+        raise UnsupportedMediaType(f"Send {NDJSON}: one {noun} a line.")
+    return await exchange.body(settings)
+
+
 async def read_body(request: ApiRequest, settings: Settings, kind: type[T]) -> tuple[bytes, T]:
     """Return the raw body and the decoded one. Large bodies are decoded in a thread."""
     raw = await raw_body(request, settings)
@@ -130,6 +147,12 @@ async def read_body(request: ApiRequest, settings: Settings, kind: type[T]) -> t
 def decode_body(raw: bytes, kind: type[T], settings: Settings) -> T:
     """Decode a JSON body; errors point at the invalid value. Unknown keys are ignored."""
     return decode_struct(json.decode(raw, settings.json_limits), kind)
+
+
+def changed_fields(body: msgspec.Struct, cleared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a PATCH that are set; null becomes the value in `cleared`."""
+    fields = msgspec.structs.asdict(body).items()
+    return {name: cleared[name] if value is None else value for name, value in fields if value is not UNSET}
 
 
 # Responses and ETags
@@ -265,6 +288,11 @@ def error_document(error: PalaverError) -> dict[str, Any]:
     if isinstance(error, FaultyCall):
         document["errors"] = [_error_fields(fault) for fault in error.faults]
     return document
+
+
+def line_error(line_number: int, error: PalaverError) -> dict[str, Any]:
+    """Return the `error` object of one line of an NDJSON body."""
+    return {"line": line_number, **error_document(error)}
 
 
 def _error_fields(error: PalaverError) -> dict[str, Any]:

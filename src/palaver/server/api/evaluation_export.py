@@ -20,9 +20,8 @@ from palaver.server.api import evaluation_views as views
 from palaver.server.api.conventions import ApiRequest, caller_of
 from palaver.server.api.dependencies import ApiController
 from palaver.server.api.evaluation_results import VARIANT_DESCRIPTION, FigureCache, Margin
-from palaver.server.api.streaming import StreamingResponse, send_chunks
+from palaver.server.api.streaming import Headers, stream_chunks
 from palaver.server.rate_limit import RateLimits
-from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
@@ -70,21 +69,14 @@ class EvaluationExportController(ApiController):
         base: ExportBase = None,
         margin: Margin = 0.02,
     ) -> Response[Any]:
-        caller = caller_of(request)
-        evaluation_record, stored_plan = await self.database.read(evaluations.get_plan, caller.project, evaluation)
-        summary = await self.figures.summary(caller.project, evaluation, None)
-        comparisons = await self.figures.comparisons(caller.project, evaluation, base, margin)
+        project = caller_of(request).project
+        evaluation_record, stored_plan = await self.database.read(evaluations.get_plan, project, evaluation)
+        summary = await self.figures.summary(project, evaluation, None)
+        comparisons = await self.figures.comparisons(project, evaluation, base, margin)
         make_report = _report_factory(evaluation_record, views.decode_plan(stored_plan), summary, comparisons)
-        chunks = export_chunks(self.database, caller.project, evaluation, form, make_report)
-        first = await anext(chunks, b"")
-
-        async def send(exchange: Exchange) -> None:
-            with self.rate_limits.streams.slot(caller):
-                await send_chunks(
-                    exchange, first, chunks, self.settings.stream_stall, export_headers(evaluation_record.id, form)
-                )
-
-        return StreamingResponse(send)
+        chunks = export_chunks(self.database, project, evaluation, form, make_report)
+        headers = export_headers(evaluation_record.id, form)
+        return await stream_chunks(request, chunks, headers, self.rate_limits, self.settings)
 
 
 def _report_factory(
@@ -130,7 +122,7 @@ async def export_chunks(
             cast("Generator[bytes]", lines).close()
 
 
-def export_headers(evaluation: str, form: ExportName) -> tuple[tuple[str, str], ...]:
+def export_headers(evaluation: str, form: ExportName) -> Headers:
     """Return headers that make browsers save the file, and sandbox it if they display it."""
     export_format = EXPORT_FORMATS[form]
     policy = (("content-security-policy", f"{CONTENT_SECURITY_POLICY}; sandbox"),) if form == "html" else ()

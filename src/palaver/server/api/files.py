@@ -10,7 +10,7 @@ from typing import Any, cast
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
-from litestar import Request, Response, delete, get, post
+from litestar import Response, delete, get, post
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
 from litestar.params import FromPath, FromQuery
@@ -22,7 +22,6 @@ from palaver.core.extraction import Prefer, Preview, preview, read_conversation
 from palaver.core.extraction.search import Conversation
 from palaver.errors import InvalidBody, InvalidType, InvalidValue, RequestTimeout, TooLarge, UnsupportedMediaType
 from palaver.protocols.base import HttpResponse
-from palaver.server import security
 from palaver.server.api.conventions import (
     After,
     ApiRequest,
@@ -35,6 +34,7 @@ from palaver.server.api.conventions import (
     make_view,
     new_id,
     object_response,
+    raw_body,
     run_idempotent,
     utc_now,
 )
@@ -66,7 +66,7 @@ INLINE_MEDIA_TYPES = frozenset(
 """Media types sent as declared; all others become application/octet-stream."""
 
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,99}/[a-z0-9!#$&^_.+-]{1,99}")
-_FORM_TYPES = ("multipart/", "application/x-www-form-urlencoded")
+FORM_TYPES = ("multipart/", "application/x-www-form-urlencoded")
 _MAX_NAME_CHARS = 255
 _PATH_NAME = re.compile(r"[/\\]|^\.{0,2}$")
 _UNSAFE_NAME_CHARS = re.compile('["\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]')
@@ -87,11 +87,17 @@ class FileView(msgspec.Struct, frozen=True, kw_only=True):
     """When it is deleted unless it is referenced by then; null once it is referenced."""
 
 
-@dataclass
-class _UploadOperation(Operation):
-    def __post_init__(self) -> None:
-        schema = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY, description="The file itself.")
-        self.request_body = RequestBody(content={"*/*": OpenAPIMediaType(schema=schema)}, required=True)
+def upload_operation(*media_types: str) -> type[Operation]:
+    """Return an `operation_class` that documents that the body is a file."""
+
+    @dataclass
+    class UploadOperation(Operation):
+        def __post_init__(self) -> None:
+            schema = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY, description="The file itself.")
+            content = {media_type: OpenAPIMediaType(schema=schema) for media_type in media_types}
+            self.request_body = RequestBody(content=content, required=True)
+
+    return UploadOperation
 
 
 def file_view(file: StoredFile) -> FileView:
@@ -108,7 +114,7 @@ class FileController(ApiController):
     @post(
         operation_id="upload_file",
         summary="Keep a file: the body, its name in x-palaver-filename",
-        operation_class=_UploadOperation,
+        operation_class=upload_operation("*/*"),
     )
     async def upload_file(self, request: ApiRequest) -> Response[FileView]:
         exchange = exchange_of(request)
@@ -144,9 +150,7 @@ class FileController(ApiController):
         file_id: FromPath[str],
         meta: FromQuery[bool] = False,  # noqa: FBT002
     ) -> Response[Any]:
-        file = await self.database.read(file_store.get_file, caller_of(request).project, file_id)
-        if file is None:
-            raise file_store.file_not_found(file_id)
+        file = await self.database.read(_require_file, caller_of(request).project, file_id)
         return object_response(request, file_view(file)) if meta else _file_response(request, self.database, file)
 
     @delete("/{file_id:str}", operation_id="delete_file", summary="Erase it; parts that name it stay")
@@ -154,11 +158,15 @@ class FileController(ApiController):
         await self.database.write(_delete, caller_of(request).project, file_id, if_match_check(request, file_view))
 
 
-def _delete(db: Connection, project: str, file: str, check: Callable[[StoredFile], None]) -> None:
+def _require_file(db: Connection, project: str, file: str) -> StoredFile:
     stored_file = file_store.get_file(db, project, file)
     if stored_file is None:
         raise file_store.file_not_found(file)
-    check(stored_file)
+    return stored_file
+
+
+def _delete(db: Connection, project: str, file: str, check: Callable[[StoredFile], None]) -> None:
+    check(_require_file(db, project, file))
     file_store.delete_file(db, project, file)
 
 
@@ -167,7 +175,7 @@ def _delete(db: Connection, project: str, file: str, check: Callable[[StoredFile
 
 def _media_type(exchange: Exchange) -> str:
     declared = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if declared.startswith(_FORM_TYPES):
+    if declared.startswith(FORM_TYPES):
         raise UnsupportedMediaType("The file itself is the body, not a form: send it with its own content-type.")
     if not _MEDIA_TYPE.fullmatch(declared):
         raise UnsupportedMediaType("Say what the file is by its content-type, such as image/png.")
@@ -194,12 +202,23 @@ def _filename(exchange: Exchange) -> str:
 
 async def _read_upload(exchange: Exchange, settings: Settings) -> FileChunks:
     """Read the body; raises TooLarge as soon as the limit is exceeded."""
-    max_bytes = settings.max_file
+    chunks = FileChunks()
+    async for data in upload_chunks(exchange, settings, settings.max_file):
+        if chunks.bytes + len(data) > settings.max_file:
+            raise _too_large(settings.max_file)
+        chunks.feed(data)
+    return chunks
+
+
+async def upload_chunks(exchange: Exchange, settings: Settings, max_bytes: int) -> AsyncGenerator[bytes]:
+    """Yield the body. Raises RequestTimeout, ClientDisconnected, or InvalidBody if it is empty.
+
+    Raises TooLarge for a content-length above `max_bytes`; the bytes of a body without one are not counted here.
+    """
     length = exchange.headers.get("content-length", "")
     if length.isdigit() and int(length) > max_bytes:
         raise _too_large(max_bytes)
-    chunks = FileChunks()
-    has_more = True
+    has_more, is_empty = True, True
     while has_more:
         try:
             async with asyncio.timeout(settings.body_seconds):
@@ -208,14 +227,12 @@ async def _read_upload(exchange: Exchange, settings: Settings) -> FileChunks:
             raise RequestTimeout(f"The body stopped coming for {settings.body_seconds:g} seconds.") from None
         if message["type"] == "http.disconnect":
             raise ClientDisconnected
-        data = message.get("body", b"")
-        if chunks.bytes + len(data) > max_bytes:
-            raise _too_large(max_bytes)
-        chunks.feed(data)
+        if data := message.get("body", b""):
+            is_empty = False
+            yield data
         has_more = message.get("more_body", False)
-    if not chunks.bytes:
+    if is_empty:
         raise InvalidBody("The body is empty: it should be the file itself.")
-    return chunks
 
 
 def _too_large(max_bytes: int) -> TooLarge:
@@ -283,11 +300,8 @@ class ExtractController(ApiController):
         status_code=200,
         operation_class=_ExtractOperation,
     )
-    async def extract(self, request: "Request[Any, Any, Any]") -> Response[Extracted]:
-        asgi = cast("Any", request)  # Litestar has its own ASGI types.
-        exchange = Exchange(asgi.scope, asgi.receive, asgi.send)
-        security.check_json(exchange)
-        body = await exchange.body(self.settings)
+    async def extract(self, request: ApiRequest) -> Response[Extracted]:
+        body = await raw_body(request, self.settings)
         encoded = (
             _extract(body, self.settings)
             if len(body) <= _INLINE_BYTES

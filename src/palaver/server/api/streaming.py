@@ -10,8 +10,10 @@ from litestar import Response
 from palaver.errors import InvalidValue
 from palaver.protocols import sse
 from palaver.protocols.base import HttpResponse
-from palaver.server.api.conventions import ApiRequest
+from palaver.server.api.conventions import ApiRequest, caller_of
+from palaver.server.rate_limit import RateLimits
 from palaver.server.request import ClientDisconnected, Exchange, run_until_disconnect
+from palaver.server.settings import Settings
 
 EVENT_STREAM = "text/event-stream"
 EVENT_STREAM_HEAD = HttpResponse(
@@ -48,6 +50,19 @@ def last_event_id(request: ApiRequest) -> int | None:
     if not text.isascii() or not text.isdecimal() or len(text) > 10:
         raise InvalidValue("Last-Event-ID must be the number of an event.")
     return int(text)
+
+
+async def stream_chunks(
+    request: ApiRequest, chunks: AsyncGenerator[bytes], headers: Headers, rate_limits: RateLimits, settings: Settings
+) -> Response[Any]:
+    """Return a response of `chunks`. Errors of the first one are raised here, before the response starts."""
+    caller, first = caller_of(request), await anext(chunks, b"")
+
+    async def send(exchange: Exchange) -> None:
+        with rate_limits.streams.slot(caller):
+            await send_chunks(exchange, first, chunks, settings.stream_stall, headers)
+
+    return StreamingResponse(send)
 
 
 async def send_chunks(

@@ -1,18 +1,14 @@
 """Import and export of test sets as files, both streamed."""
 
-import asyncio
 import hashlib
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Any
 
 from litestar import Response, get, post
-from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
-from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
 from litestar.params import FromPath, FromQuery, QueryParameter
 from sqlalchemy import Connection
 
-from palaver.errors import InvalidBody, RequestTimeout, TooLarge, UnsupportedMediaType
+from palaver.errors import UnsupportedMediaType
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     ApiRequest,
@@ -24,11 +20,12 @@ from palaver.server.api.conventions import (
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.streaming import StreamingResponse, send_chunks
+from palaver.server.api.files import FORM_TYPES, upload_chunks, upload_operation
+from palaver.server.api.streaming import stream_chunks
 from palaver.server.api.testset_revisions import find_revision
 from palaver.server.api.testsets import ImportReport, ImportView, revision_view, testset_view
 from palaver.server.rate_limit import RateLimits
-from palaver.server.request import ClientDisconnected, Exchange
+from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.testsets import repository as testsets
@@ -52,17 +49,9 @@ Mode = Annotated[ImportMode, QueryParameter(description="After the rows that the
 Types = Annotated[CellTypes, QueryParameter(description="CSV: by what cells look like, or all of them as text.")]
 Delimiter = Annotated[str | None, QueryParameter(max_length=4, description="CSV: what stands between cells.")]
 Form = Annotated[Format, QueryParameter(name="format")]
-_FORM_MEDIA_TYPES = ("multipart/", "application/x-www-form-urlencoded")
 
 
-@dataclass
-class _UploadOperation(Operation):
-    """Documents that the request body is the file."""
-
-    def __post_init__(self) -> None:
-        schema = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY, description="The file itself.")
-        content = {kind: OpenAPIMediaType(schema=schema) for kind in MEDIA_TYPES.values()}
-        self.request_body = RequestBody(content=content, required=True)
+_UploadOperation = upload_operation(*MEDIA_TYPES.values())
 
 
 class TestSetFileController(ApiController):
@@ -126,15 +115,16 @@ class TestSetFileController(ApiController):
     ) -> Response[ImportView]:
         caller, limits, exchange = caller_of(request), self.settings.testset_limits, exchange_of(request)
         reader = files.open_reader(_format(exchange), types=types, delimiter=delimiter, limits=limits)
-        body = _Body(exchange, self.settings)
-        importer = import_file(self.database, caller.project, target, reader, body.chunks(), now=utc_now, limits=limits)
+        digest = hashlib.sha256()
+        chunks = _hash_chunks(upload_chunks(exchange, self.settings, self.settings.testset_max_file), digest.update)
+        importer = import_file(self.database, caller.project, target, reader, chunks, now=utc_now, limits=limits)
         async with importer as imported:
             info = CommitInfo(message=message, key=caller.key, at=utc_now())
 
             def work(db: Connection) -> HttpResponse:
                 return _commit_import(db, caller.project, target, imported, info, new_testset, self.settings.root_path)
 
-            return await run_idempotent(request, self.database, body.digest(), work)
+            return await run_idempotent(request, self.database, digest.digest(), work)
 
     @get(
         "/{testset:str}/revisions/{revision:str}/export",
@@ -150,18 +140,12 @@ class TestSetFileController(ApiController):
         form: Form = "jsonl",
         ids: FromQuery[bool] = False,  # noqa: FBT002 - a query parameter
     ) -> Response[Any]:
-        caller = caller_of(request)
-        name, stored_revision = await self.database.read(_find_export, caller.project, testset, revision)
-        chunks = export_revision(self.database, caller.project, stored_revision, form, ids=ids)
-        first = await anext(chunks, b"")  # Raises errors before the response starts.
+        project = caller_of(request).project
+        name, stored_revision = await self.database.read(_find_export, project, testset, revision)
+        chunks = export_revision(self.database, project, stored_revision, form, ids=ids)
         disposition = f'attachment; filename="{export_filename(name, stored_revision.number, form)}"'
         headers = (("content-type", MEDIA_TYPES[form]), ("content-disposition", disposition))
-
-        async def send(exchange: Exchange) -> None:
-            with self.rate_limits.streams.slot(caller):
-                await send_chunks(exchange, first, chunks, self.settings.stream_stall, headers)
-
-        return StreamingResponse(send)
+        return await stream_chunks(request, chunks, headers, self.rate_limits, self.settings)
 
 
 def _find_export(db: Connection, project: str, testset: str, revision: str) -> tuple[str, Revision]:
@@ -203,7 +187,7 @@ def _commit_import(
 
 def _format(exchange: Exchange) -> Format:
     declared = exchange.headers.get("content-type", "")
-    if declared.strip().lower().startswith(_FORM_MEDIA_TYPES):
+    if declared.strip().lower().startswith(FORM_TYPES):
         raise UnsupportedMediaType("The file itself is the body, not a form: send it with its own content-type.")
     if exchange.headers.get("content-encoding", "identity") != "identity":
         raise UnsupportedMediaType("Send the file as it is, without a content-encoding.")
@@ -212,39 +196,8 @@ def _format(exchange: Exchange) -> Format:
     return format_of(declared)
 
 
-class _Body:
-    """The body as a stream of chunks, and its digest for the Idempotency-Key."""
-
-    def __init__(self, exchange: Exchange, settings: Settings) -> None:
-        self._exchange = exchange
-        self._settings = settings
-        self._hash = hashlib.sha256()
-        self._bytes = 0
-
-    def digest(self) -> bytes:
-        return self._hash.digest()
-
-    async def chunks(self) -> AsyncGenerator[bytes]:
-        """Yield the body. Raises TooLarge, RequestTimeout, ClientDisconnected, or InvalidBody if it is empty."""
-        exchange, max_bytes = self._exchange, self._settings.testset_max_file
-        length = exchange.headers.get("content-length", "")
-        if length.isdigit() and int(length) > max_bytes:
-            raise TooLarge(f"The file is larger than {max_bytes} bytes.")
-        has_more = True
-        while has_more:
-            try:
-                async with asyncio.timeout(self._settings.body_seconds):
-                    message = await exchange.receive()
-            except TimeoutError:
-                error = f"The body stopped coming for {self._settings.body_seconds:g} seconds."
-                raise RequestTimeout(error) from None
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnected
-            data = message.get("body", b"")
-            self._bytes += len(data)
-            self._hash.update(data)
-            if data:
-                yield data
-            has_more = message.get("more_body", False)
-        if not self._bytes:
-            raise InvalidBody("The body is empty: it should be the file itself.")
+async def _hash_chunks(chunks: AsyncGenerator[bytes], update: Callable[[bytes], None]) -> AsyncGenerator[bytes]:
+    """Yield the chunks, and add them to the digest that the Idempotency-Key is bound to."""
+    async for chunk in chunks:
+        update(chunk)
+        yield chunk

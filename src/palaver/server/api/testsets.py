@@ -19,6 +19,7 @@ from palaver.server.api.conventions import (
     Search,
     Timestamp,
     caller_of,
+    changed_fields,
     encode_object,
     if_match_check,
     make_view,
@@ -386,7 +387,8 @@ class TestSetController(ApiController):
     )
     async def change_testset(self, request: ApiRequest, testset: FromPath[str]) -> Response[TestSetView]:
         _, body = await read_body(request, self.settings, TestSetPatch)
-        return object_response(request, testset_view(await self._change(request, testset, _changed_fields(body))))
+        fields = changed_fields(body, {"description": "", "archived": False})
+        return object_response(request, testset_view(await self._change(request, testset, fields)))
 
     @delete(
         "/{testset:str}",
@@ -412,9 +414,3 @@ class TestSetController(ApiController):
     async def _change(self, request: ApiRequest, testset: str, fields: dict[str, Any]) -> TestSet:
         project, check = caller_of(request).project, if_match_check(request, testset_view)
         return await self.database.write(testsets.update_testset, project, testset, at=utc_now(), check=check, **fields)
-
-
-def _changed_fields(body: TestSetPatch) -> dict[str, Any]:
-    cleared: dict[str, Any] = {"description": "", "archived": False}
-    changes = msgspec.structs.asdict(body)
-    return {name: cleared[name] if value is None else value for name, value in changes.items() if value is not UNSET}

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 from litestar import Response, get, post
@@ -11,18 +11,19 @@ from litestar.response import Stream
 from sqlalchemy import Connection
 
 from palaver.core import json
-from palaver.errors import PalaverError, RequestError, ThreadNotFound, UnsupportedMediaType
+from palaver.errors import RequestError, ThreadNotFound
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
+    NDJSON,
     ApiRequest,
     Filter,
     Search,
     caller_of,
     encode_object,
-    error_document,
-    exchange_of,
+    line_error,
     new_id,
     operation_with_body,
+    read_lines,
     run_idempotent,
 )
 from palaver.server.api.dependencies import ApiController
@@ -36,7 +37,6 @@ from palaver.storage.threads.copies import Branches
 from palaver.storage.threads.import_export import ExportFormat, ThreadFile
 from palaver.storage.threads.repository import ThreadFilters, ThreadListItem
 
-NDJSON = "application/x-ndjson"
 Format = Literal["jsonl", "messages", "html"]
 
 
@@ -108,10 +108,7 @@ class ThreadFileController(ApiController):
         status_code=200,
     )
     async def import_threads(self, request: ApiRequest) -> Response[ImportedThreads]:
-        exchange, project = exchange_of(request), caller_of(request).project
-        if exchange.headers.get("content-type", "").partition(";")[0].strip().lower() != NDJSON:
-            raise UnsupportedMediaType(f"Send {NDJSON}: one thread a line.")
-        raw = await exchange.body(self.settings)
+        project, raw = caller_of(request).project, await read_lines(request, self.settings, "thread")
         files, faults = _parse_lines(raw, self.settings)
 
         def work(db: Connection) -> HttpResponse:
@@ -151,12 +148,8 @@ def _parse_lines(raw: bytes, settings: Settings) -> tuple[list[ThreadFile], list
         try:
             files.append(thread_files.parse_thread_file(json.decode(line, settings.json_limits)))
         except RequestError as error:
-            faults.append(_fault(line_number, error))
+            faults.append(line_error(line_number, error))
     return files, faults[:20]
-
-
-def _fault(line_number: int, error: PalaverError) -> dict[str, Any]:
-    return cast("dict[str, Any]", {"line": line_number}) | error_document(error)
 
 
 def _download_headers(name: str) -> dict[str, str]:

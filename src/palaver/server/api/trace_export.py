@@ -8,10 +8,10 @@ from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
 from palaver.server.api import html_export
-from palaver.server.api.conventions import ApiRequest, caller_of
+from palaver.server.api.conventions import NDJSON, ApiRequest, caller_of
 from palaver.server.api.dependencies import ApiController
 from palaver.server.api.html_export import PAGE_POLICY
-from palaver.server.api.streaming import Headers, StreamingResponse, send_chunks
+from palaver.server.api.streaming import Headers, stream_chunks
 from palaver.server.api.trace_views import (
     FilterText,
     SearchWords,
@@ -21,9 +21,7 @@ from palaver.server.api.trace_views import (
     missing_trace,
     query_from_url,
 )
-from palaver.server.auth import Caller
 from palaver.server.rate_limit import RateLimits
-from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 from palaver.storage.pagination import Window
 from palaver.storage.spans import queries as span_queries
@@ -37,8 +35,7 @@ Format = Annotated[
 Trace = Annotated[str | None, QueryParameter(max_length=64, description="This trace only.")]
 TRACE_BATCH_SIZE = 50
 SPAN_BATCH_SIZE = 50
-_NDJSON = "application/x-ndjson"
-_HEADERS: Headers = (("content-type", _NDJSON), ("content-disposition", 'attachment; filename="traces.jsonl"'))
+_HEADERS: Headers = (("content-type", NDJSON), ("content-disposition", 'attachment; filename="traces.jsonl"'))
 
 
 class TraceExportController(ApiController):
@@ -51,7 +48,7 @@ class TraceExportController(ApiController):
     @get(
         operation_id="export_traces",
         summary="All spans of the traces that are asked for, as lines",
-        media_type=_NDJSON,
+        media_type=NDJSON,
     )
     async def export_traces(
         self,
@@ -63,20 +60,14 @@ class TraceExportController(ApiController):
         since: Since = None,
         until: Until = None,
     ) -> Response[Any]:
-        query, caller = query_from_url(filter_, search, since, until), caller_of(request)
+        query, project = query_from_url(filter_, search, since, until), caller_of(request).project
         if trace is None:
-            lines = _export_traces(self.run_query, caller.project, query, form)
-        elif await self.run_query(None, span_queries.get_head_span, caller.project, trace.lower()) is None:
+            lines = _export_traces(self.run_query, project, query, form)
+        elif await self.run_query(None, span_queries.get_head_span, project, trace.lower()) is None:
             raise missing_trace(trace)
         else:
-            lines = _export_trace(self.run_query, caller.project, trace.lower(), form)
-        first = await anext(lines, b"")  # Raises errors before the response starts.
-
-        async def send(exchange: Exchange) -> None:
-            with self.rate_limits.streams.slot(caller):
-                await send_chunks(exchange, first, lines, self.settings.stream_stall, _HEADERS)
-
-        return StreamingResponse(send)
+            lines = _export_trace(self.run_query, project, trace.lower(), form)
+        return await stream_chunks(request, lines, _HEADERS, self.rate_limits, self.settings)
 
 
 async def _export_traces(
@@ -122,15 +113,6 @@ class TracePageController(ApiController):
     async def _read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.run_query(None, work, *args, **kwargs)
 
-    async def _send_page(self, caller: Caller, page: AsyncGenerator[bytes], name: str) -> Response[Any]:
-        first = await anext(page)  # Raises errors before the response starts.
-
-        async def send(exchange: Exchange) -> None:
-            with self.rate_limits.streams.slot(caller):
-                await send_chunks(exchange, first, page, self.settings.stream_stall, _html_headers(name))
-
-        return StreamingResponse(send)
-
     @get(
         "/traces/{trace:str}/export.html",
         operation_id="export_trace_page",
@@ -138,9 +120,10 @@ class TracePageController(ApiController):
         media_type=_HTML,
     )
     async def export_trace_page(self, request: ApiRequest, trace: FromPath[str]) -> Response[Any]:
-        caller, trace_id = caller_of(request), trace.lower()
-        page = html_export.trace_page(self._read, caller.project, trace_id)
-        return await self._send_page(caller, page, f"trace-{trace_id}.html")
+        trace_id = trace.lower()
+        page = html_export.trace_page(self._read, caller_of(request).project, trace_id)
+        headers = _html_headers(f"trace-{trace_id}.html")
+        return await stream_chunks(request, page, headers, self.rate_limits, self.settings)
 
     @get(
         "/sessions/thread.html",
@@ -149,12 +132,11 @@ class TracePageController(ApiController):
         media_type=_HTML,
     )
     async def export_session_page(self, request: ApiRequest, session: SessionName) -> Response[Any]:
-        caller = caller_of(request)
-        page = html_export.session_page(self._read, caller.project, session)
-        return await self._send_page(caller, page, "session.html")
+        page = html_export.session_page(self._read, caller_of(request).project, session)
+        return await stream_chunks(request, page, _html_headers("session.html"), self.rate_limits, self.settings)
 
 
-def _html_headers(name: str) -> tuple[tuple[str, str], ...]:
+def _html_headers(name: str) -> Headers:
     """Return headers that make browsers save the file, and sandbox it if they display it. `name` is not escaped."""
     return (
         ("content-type", f"{_HTML}; charset=utf-8"),

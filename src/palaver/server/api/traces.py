@@ -58,8 +58,7 @@ from palaver.storage.pagination import Page, Window
 from palaver.storage.spans import queries as span_queries
 from palaver.storage.spans import stats as span_stats
 from palaver.storage.spans import traces as span_traces
-from palaver.storage.spans.queries import SpanQuery
-from palaver.storage.spans.stats import StatsGroup, TimeStep, TraceStats
+from palaver.storage.spans.stats import StatsGroup, TimeStep
 from palaver.storage.spans.traces import SkeletonSpan, SpanTreeItem
 from palaver.traces.model import Span
 
@@ -122,7 +121,7 @@ class TraceController(ApiController):
     ) -> Stats:
         query = query_from_url(filter_, search, since, until)
         project = caller_of(request).project
-        rows = await self.run_query(query, _stats, project, by, group, query)
+        rows = await self.run_query(query, span_stats.trace_stats, project, by=by, group=group, query=query)
         return Stats([make_view(StatRow, row) for row in rows])
 
     @get("/{trace:str}", operation_id="get_trace", summary="One trace, in short")
@@ -156,10 +155,6 @@ class TraceController(ApiController):
     ) -> Page[BoneRow]:
         page = await self.run_query(None, _list_skeleton, caller_of(request).project, trace, Window(limit, after))
         return page.map(partial(make_view, BoneRow))
-
-
-def _stats(db: Connection, project: str, by: TimeStep, group: StatsGroup | None, query: SpanQuery) -> list[TraceStats]:
-    return span_stats.trace_stats(db, project, by=by, group=group, query=query)
 
 
 def _list_children(db: Connection, project: str, trace: str, parent: str | None, window: Window) -> Page[SpanTreeItem]:
@@ -355,8 +350,7 @@ class TraceScoreController(ApiController):
 
 def _load_scores(db: Connection, project: str, trace: str) -> list[Score]:
     trace_id = trace.lower()
-    if span_queries.get_head_span(db, project, trace_id) is None:
-        raise missing_trace(trace)
+    _require_trace(db, project, trace)
     scores = [_feedback_score(entry) for entry in feedback.list_trace_feedback(db, project, trace_id)]
     for review in reviews.list_trace_reviews(db, project, trace_id):
         scores += _review_scores(review)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, delete, get, patch, post
@@ -28,13 +28,12 @@ from palaver.errors import (
     FaultyCall,
     MethodNotAllowed,
     NotFound,
-    PalaverError,
     RequestError,
-    UnsupportedMediaType,
     WorkflowNotFound,
 )
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
+    NDJSON,
     After,
     ApiRequest,
     Filter,
@@ -42,15 +41,17 @@ from palaver.server.api.conventions import (
     Limit,
     Timestamp,
     caller_of,
+    changed_fields,
     encode_object,
     error_document,
-    exchange_of,
     if_match_check,
+    line_error,
     make_view,
     new_id,
     object_response,
     operation_with_body,
     read_body,
+    read_lines,
     run_idempotent,
     utc_now,
 )
@@ -185,9 +186,6 @@ class VariantViews:
             raise FaultyCall(faults)
 
 
-NDJSON = "application/x-ndjson"
-
-
 class Imported(msgspec.Struct, frozen=True):
     """What an import came to. With a fault anywhere, nothing is written."""
 
@@ -223,10 +221,7 @@ class VariantFileController(ApiController):
         status_code=200,
     )
     async def import_variants(self, request: ApiRequest, dry_run: FromQuery[bool] = False) -> Response[Imported]:  # noqa: FBT002
-        caller, exchange = caller_of(request), exchange_of(request)
-        if exchange.headers.get("content-type", "").partition(";")[0].strip().lower() != NDJSON:
-            raise UnsupportedMediaType(f"Send {NDJSON}: one variant a line.")
-        raw = await exchange.body(self.settings)
+        caller, raw = caller_of(request), await read_lines(request, self.settings, "variant")
         files, faults = _parse_lines(raw, self.registry, self.settings)
         mode = "look" if dry_run or faults else "commit"
         now, make_id = utc_now(), partial(new_id, "var")
@@ -260,17 +255,13 @@ def _parse_lines(raw: bytes, registry: Registry, settings: Settings) -> tuple[li
             file = decode_variant_file(line, settings.json_limits)
             errors: list[RequestError] = [*find_parameter_faults(registry.workflow(file.workflow), file.parameters)]
         except RequestError as error:
-            faults.append(_fault(line_number, error))
+            faults.append(line_error(line_number, error))
             continue
         if (file.workflow, file.name) in files:
             faults.append({"line": line_number, "code": "conflicting_fields", "message": "This variant is here twice."})
-        faults += [_fault(line_number, error) for error in errors]
+        faults += [line_error(line_number, error) for error in errors]
         files[file.workflow, file.name] = file
     return list(files.values()), faults
-
-
-def _fault(line_number: int, error: PalaverError) -> dict[str, Any]:
-    return cast("dict[str, Any]", {"line": line_number}) | error_document(error)
 
 
 class VariantController(ApiController):
@@ -339,9 +330,8 @@ class VariantController(ApiController):
     )
     async def change_variant(self, request: ApiRequest, variant: FromPath[str]) -> Response[VariantView]:
         _, body = await read_body(request, self.settings, VariantPatch)
-        return object_response(
-            request, self.variant_views.view(await self._change(request, variant, _changed_fields(body)))
-        )
+        fields = changed_fields(body, {"description": "", "archived": False})
+        return object_response(request, self.variant_views.view(await self._change(request, variant, fields)))
 
     @delete("/variants/{variant:str}", operation_id="archive_variant", summary="Archive it: its versions stay")
     async def archive_variant(self, request: ApiRequest, variant: FromPath[str]) -> None:
@@ -432,12 +422,6 @@ def _find_version(db: Connection, project: str, variant: Variant, text: str) -> 
     if other_variant is None:
         raise NotFound(f"There is no variant {text[:160]!r}.")
     return variants.get_version(db, project, other_variant.id, reference.version or other_variant.head)
-
-
-def _changed_fields(body: VariantPatch) -> dict[str, Any]:
-    cleared: dict[str, Any] = {"description": "", "archived": False}
-    changes = msgspec.structs.asdict(body)
-    return {name: cleared[name] if value is None else value for name, value in changes.items() if value is not UNSET}
 
 
 def _check_editable(request: ApiRequest, variant: Variant) -> None:
