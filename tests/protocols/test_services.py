@@ -612,6 +612,14 @@ def test_each_part_is_streamed_as_its_event(part: Any, expected: Any) -> None:
     assert encode_events(valid_events(part))[1:-3] == expected
 
 
+def test_a_transient_refusal_is_not_part_of_the_streamed_text() -> None:
+    transient = PartAdded(part=Refusal(text="Wait."), transient=True)
+    output = encode_events(valid_events(transient, "Hello"))
+
+    assert output[1:-3] == block(0, "text", "Hello")
+    assert output[-1][1]["response"] == "Hello"
+
+
 @pytest.mark.parametrize(
     ("finish", "reason"),
     [("stop", "end_turn"), ("length", "max_tokens"), ("tool-calls", "tool_use"), ("content-filter", "refusal")],

@@ -275,6 +275,8 @@ class ServiceStreamEncoder:
 
     def _encode_part(self, event: PartAdded) -> bytes:
         match event.part:
+            case Refusal() if event.transient:
+                return b""  # It is not part of the answer, to which clients add up the text of the stream.
             case Refusal(text=text):
                 return b"".join([self._start_block("text"), self._delta("text", text), self._close()])
             case Data(name="code-edit", value={"new": new, **edit}):
