@@ -103,10 +103,10 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
 
 
-def make_view(kind: type[StructT], record: object, **fields: Any) -> StructT:
-    """Return a `kind` with `fields`, and with attributes of `record` for its other fields; times are formatted."""
-    for name in kind.__struct_fields__:
-        if name not in fields and (value := getattr(record, name, UNSET)) is not UNSET:
+def make_view(kind: type[StructT], record: msgspec.Struct, **fields: Any) -> StructT:
+    """Return a `kind` with `fields`, and with those of `record` for its other fields; times are formatted."""
+    for name, value in msgspec.structs.asdict(record).items():
+        if name in kind.__struct_fields__ and name not in fields:
             fields[name] = format_timestamp(value) if isinstance(value, datetime) else value
     return kind(**fields)
 

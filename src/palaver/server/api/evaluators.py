@@ -112,9 +112,11 @@ class EvaluatorController(ApiController):
 
 
 def _evaluator_view(evaluator: Evaluator, declared_keys: set[str]) -> EvaluatorView:
-    return make_view(
-        EvaluatorView,
-        evaluator,
+    return EvaluatorView(
+        key=evaluator.key,
+        title=evaluator.title,
+        description=evaluator.description,
+        schema=evaluator.schema,
         needs=msgspec.convert(sorted(evaluator.needs), list[Need]),
         origin="author" if evaluator.key in declared_keys else "built_in",
     )

@@ -30,6 +30,7 @@ from palaver.server.api.conventions import (
     caller_of,
     encode_object,
     exchange_of,
+    format_timestamp,
     if_match_check,
     make_view,
     new_id,
@@ -101,7 +102,8 @@ def upload_operation(*media_types: str) -> type[Operation]:
 
 
 def file_view(file: StoredFile) -> FileView:
-    return make_view(FileView, file, url=f"/api/files/{file.id}")
+    expires_at = None if file.expires_at is None else format_timestamp(file.expires_at)
+    return make_view(FileView, file, url=f"/api/files/{file.id}", expires_at=expires_at)
 
 
 class FileController(ApiController):

@@ -186,6 +186,7 @@ def _row_fields(workflow: Workflow, default: str | None) -> dict[str, Any]:
         "origin": "connected" if description.remote else "served",
         "state": "ready" if remote is None or remote.reachable else "unreachable",
         "default": description.name == default,
+        "is_chat": description.is_chat,
         "turns": options.turns,
         "on_disconnect": options.on_disconnect,
         "checked_at": None if remote is None or remote.checked_at is None else format_timestamp(remote.checked_at),
