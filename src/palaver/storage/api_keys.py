@@ -129,9 +129,8 @@ def _fetch_keys(db: Connection, query: Select[Any]) -> list[ApiKey]:
 
 
 def _row_to_key(row: Row[Any]) -> ApiKey:
-    fields: dict[str, Any] = {name: getattr(row, name) for name in ApiKey.__struct_fields__}
-    fields["scopes"] = parse_scopes(row.scopes)
-    return ApiKey(**fields)
+    values = {**row._asdict(), "scopes": parse_scopes(row.scopes)}
+    return ApiKey(**{name: values[name] for name in ApiKey.__struct_fields__})
 
 
 class LoginSession(msgspec.Struct, frozen=True, kw_only=True):

@@ -136,11 +136,15 @@ def list_feedback(
 
 
 def _is_feedback(project: str, rating: Feedback) -> Any:
-    key_conditions = (feedback.c[name] == getattr(rating, name) for name in ("run", "message", "key"))
-    return and_(feedback.c.project == project, feedback.c.user == storable_text(rating.user), *key_conditions)
+    return and_(
+        feedback.c.project == project,
+        feedback.c.run == rating.run,
+        feedback.c.message == rating.message,
+        feedback.c.key == rating.key,
+        feedback.c.user == storable_text(rating.user),
+    )
 
 
 def _row_to_entry(row: Row[Any]) -> FeedbackEntry:
-    return FeedbackEntry(
-        feedback=_row_to_feedback(row), **{column.name: getattr(row, column.name) for column in _RUN_FIELDS}
-    )
+    values = row._asdict()
+    return FeedbackEntry(feedback=_row_to_feedback(row), **{column.name: values[column.name] for column in _RUN_FIELDS})

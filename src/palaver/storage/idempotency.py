@@ -49,7 +49,8 @@ def claim_key(db: Connection, request: IdempotentRequest) -> StoredResponse | No
     """
     conditions = _key_conditions(request)
     db.execute(delete(table).where(*conditions, table.c.created_at <= request.at - RESPONSE_TTL))
-    values = {name: getattr(request, name) for name in (*_KEY_FIELDS, "digest")} | {"created_at": request.at}
+    fields = msgspec.structs.asdict(request)
+    values = {name: fields[name] for name in (*_KEY_FIELDS, "digest")} | {"created_at": request.at}
     statement = dialect_insert(db, table).values(values).on_conflict_do_nothing()
     if db.execute(statement.returning(table.c.key)).first() is not None:
         return None
@@ -94,7 +95,8 @@ def delete_expired_responses(db: Connection, now: datetime) -> int:
 
 
 def _key_conditions(request: IdempotentRequest) -> list[Any]:
-    return [table.c[name] == getattr(request, name) for name in _KEY_FIELDS]
+    fields = msgspec.structs.asdict(request)
+    return [table.c[name] == fields[name] for name in _KEY_FIELDS]
 
 
 def claim_for_run(db: Connection, request: IdempotentRequest, run: str) -> StoredResponse | None:

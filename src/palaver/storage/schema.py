@@ -62,7 +62,12 @@ class Json(TypeDecorator[Any]):
 def row_converter(kind: type[StructT]) -> Callable[[Row[Any]], StructT]:
     """Return a function that makes a Struct of the columns that have the names of its fields."""
     names = kind.__struct_fields__
-    return lambda row: kind(**{name: getattr(row, name) for name in names})
+
+    def convert(row: Row[Any]) -> StructT:
+        values = row._asdict()
+        return kind(**{name: values[name] for name in names})
+
+    return convert
 
 
 def dialect_insert(db: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:

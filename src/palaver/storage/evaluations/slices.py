@@ -133,9 +133,13 @@ def _running_cells(db: Connection) -> dict[tuple[str, str], int]:
 
 
 def _claim_slice(db: Connection, group: _WaitingGroup, process: str, width: int) -> Slice | None:
-    in_group = [table.c[name] == getattr(group, name) for name in ("project", "evaluation", "workflow")]
     query = select(*(table.c[name] for name in Slice.__struct_fields__)).where(
-        IS_UNFINISHED, table.c.state == "waiting", *in_group, table.c.place >= group.next_place
+        IS_UNFINISHED,
+        table.c.state == "waiting",
+        table.c.project == group.project,
+        table.c.evaluation == group.evaluation,
+        table.c.workflow == group.workflow,
+        table.c.place >= group.next_place,
     )
     query = query.order_by(table.c.place).limit(1).with_for_update(skip_locked=True)
     row = db.execute(query).mappings().one_or_none()

@@ -6,14 +6,63 @@ names are built from a table name and a number, and quoted, since DDL takes no p
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Table, func, select, text, update
+from sqlalchemy import Connection, DDLElement, Table, func, select, text, update
+from sqlalchemy.ext.compiler import compiles
 
 from palaver.storage.schema import dialect_insert
 from palaver.storage.spans.tables import PARTITIONED_TABLES, span_days, spans
 
 EPOCH = date(1970, 1, 1)
+
+
+class _PartitionStatement(DDLElement):
+    """DDL for the partition of a table that holds one day."""
+
+    def __init__(self, table: Table, day: int) -> None:
+        self.table = table
+        self.day = int(day)
+
+
+class CreatePartition(_PartitionStatement):
+    """Create the partition as a separate table."""
+
+
+class AttachPartition(_PartitionStatement):
+    """Attach the partition."""
+
+
+class DropPartition(_PartitionStatement):
+    """Drop the partition."""
+
+
+def partition_name(table: Table, day: int) -> str:
+    return f"{table.name}_{EPOCH + timedelta(days=day):%Y%m%d}"
+
+
+@compiles(CreatePartition, "postgresql")
+def _compile_create(statement: CreatePartition, compiler: Any, **_: Any) -> str:
+    partition, parent = _quoted_names(statement, compiler)
+    return f"CREATE TABLE {partition} (LIKE {parent} INCLUDING ALL)"
+
+
+@compiles(AttachPartition, "postgresql")
+def _compile_attach(statement: AttachPartition, compiler: Any, **_: Any) -> str:
+    partition, parent = _quoted_names(statement, compiler)
+    day = statement.day
+    return f"ALTER TABLE {parent} ATTACH PARTITION {partition} FOR VALUES FROM ({day:d}) TO ({day + 1:d})"
+
+
+@compiles(DropPartition, "postgresql")
+def _compile_drop(statement: DropPartition, compiler: Any, **_: Any) -> str:
+    return f"DROP TABLE IF EXISTS {_quoted_names(statement, compiler)[0]}"
+
+
+def _quoted_names(statement: _PartitionStatement, compiler: Any) -> tuple[str, str]:
+    quote = compiler.preparer.quote
+    return quote(partition_name(statement.table, statement.day)), quote(statement.table.name)
 
 
 EVERY_PROJECT = ""
@@ -94,30 +143,18 @@ def _create_partitions(db: Connection, days: Iterable[int]) -> None:
     db.execute(select(func.pg_advisory_xact_lock(_PARTITION_LOCK_ID)))
     for day in _missing_days(db, missing):  # Another process may have created it.
         for table in PARTITIONED_TABLES:
-            partition, parent = _quoted_names(db, table, day)
             # Created separately and then attached, so that concurrent reads and writes are not blocked.
-            db.execute(text(f"CREATE TABLE {partition} (LIKE {parent} INCLUDING ALL)"))
-            bounds = f"FROM ({day:d}) TO ({day + 1:d})"
-            db.execute(text(f"ALTER TABLE {parent} ATTACH PARTITION {partition} FOR VALUES {bounds}"))
+            db.execute(CreatePartition(table, day))
+            db.execute(AttachPartition(table, day))
 
 
 def drop_partitions(db: Connection, day: int) -> None:
     for table in PARTITIONED_TABLES:
-        db.execute(text(f"DROP TABLE IF EXISTS {_quoted_names(db, table, day)[0]}"))
-
-
-def _partition_name(table: Table, day: int) -> str:
-    return f"{table.name}_{day_date(day):%Y%m%d}"
-
-
-def _quoted_names(db: Connection, table: Table, day: int) -> tuple[str, str]:
-    """Return the names of a day's partition and of its table."""
-    quote = db.dialect.identifier_preparer.quote
-    return quote(_partition_name(table, day)), quote(table.name)
+        db.execute(DropPartition(table, day))
 
 
 def _missing_days(db: Connection, days: Iterable[int]) -> list[int]:
-    names = {day: _partition_name(spans, day) for day in days}
+    names = {day: partition_name(spans, day) for day in days}
     query = text("SELECT relname FROM pg_class WHERE relname = ANY(:names) AND pg_table_is_visible(oid)")
     existing = set(db.scalars(query, {"names": [*names.values()]}))
     return [day for day, name in names.items() if name not in existing]
