@@ -78,7 +78,7 @@ class OtlpReceiver:
 
 def preload_decoder() -> None:
     """Import the decoder, called in a thread at start, so that the first request is fast."""
-    import palaver.traces.ingest  # noqa: F401 - its import is what takes time
+    import palaver.traces.ingest  # noqa: F401  # pyright: ignore[reportUnusedImport] - importing it takes time
 
 
 def otlp_error(error: PalaverError, exchange: Exchange, *, status: int) -> HttpResponse:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, Select, and_, delete, exists, insert, or
 from palaver.core.api_keys import Scope, generate_key, hash_secret, minimal_scopes, parse_scopes
 from palaver.storage import notifications
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import dialect_insert
+from palaver.storage.schema import dialect_insert, row_values
 from palaver.storage.tables import keys, sessions
 from palaver.storage.tables import secrets as secrets_table
 
@@ -129,7 +129,7 @@ def _fetch_keys(db: Connection, query: Select[Any]) -> list[ApiKey]:
 
 
 def _row_to_key(row: Row[Any]) -> ApiKey:
-    values = {**row._asdict(), "scopes": parse_scopes(row.scopes)}
+    values: dict[str, Any] = {**row_values(row), "scopes": parse_scopes(row.scopes)}
     return ApiKey(**{name: values[name] for name in ApiKey.__struct_fields__})
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Row
 
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import row_converter, storable_text
+from palaver.storage.schema import row_converter, row_values, storable_text
 from palaver.storage.spans.tables import spans
 from palaver.storage.tables import feedback, nodes, runs
 
@@ -146,5 +146,5 @@ def _is_feedback(project: str, rating: Feedback) -> Any:
 
 
 def _row_to_entry(row: Row[Any]) -> FeedbackEntry:
-    values = row._asdict()
+    values = row_values(row)
     return FeedbackEntry(feedback=_row_to_feedback(row), **{column.name: values[column.name] for column in _RUN_FIELDS})

@@ -64,10 +64,15 @@ def row_converter(kind: type[StructT]) -> Callable[[Row[Any]], StructT]:
     names = kind.__struct_fields__
 
     def convert(row: Row[Any]) -> StructT:
-        values = row._asdict()
+        values = row_values(row)
         return kind(**{name: values[name] for name in names})
 
     return convert
+
+
+def row_values(row: Row[Any]) -> dict[str, Any]:
+    """Return the values of a row by column."""
+    return row._asdict()  # pyright: ignore[reportPrivateUsage] - public, named as in namedtuple
 
 
 def dialect_insert(db: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
