@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, StaticPool, create_engine, event
 
@@ -233,6 +233,8 @@ _filters = st.recursive(
 
 @settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_filters)
+@example({"field": "project", "op": "lt", "value": "ä"})
+@example({"field": "status", "op": "gt", "value": "B"})
 def test_sql_finds_what_plain_python_finds(span_database: Connection, given: Any) -> None:
     parsed = parse_filter(given)
 

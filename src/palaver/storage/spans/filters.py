@@ -300,6 +300,9 @@ def _compare_field(
     bound = [_bind_value(value) for value in values]
     if op in ("contains", "starts_with"):
         return _text_match_clause(db, column, op, bound[0])
+    if op in _ORDER_OPS and isinstance(values[0], str) and db.dialect.name == "postgresql":
+        # Byte by byte, as in SQLite and Python: `project`, for one, has the collation of the database.
+        column = column.collate("C")
     clause = column.in_(bound) if op == "in" else _COMPARISONS[op](column, bound[0])
     if column is spans.c.status and op in ("eq", "in") and "ok" not in values:
         return and_(clause, IS_UNUSUAL_SPAN)
