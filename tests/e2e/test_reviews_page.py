@@ -1,5 +1,6 @@
 """The reviews pages: created, answered by keyboard, released, and agreement; and rules for live traffic."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.e2e.evaluations import country_rows, create_testset, run_evaluation
 from tests.e2e.page_monitor import PageMonitor
@@ -216,3 +217,25 @@ async def test_a_rule_for_live_traffic_is_created_shown_and_disabled(page: Page,
     async with api_client(site) as http:
         rules = (await http.get("/api/online")).json()["data"]
     assert [(one["enabled"], one["sample"], one["filter"]["value"]) for one in rules] == [(False, 0.25, "shop")]
+
+
+async def test_the_rule_dialog_stays_in_place_while_its_evaluators_load(page: Page, site: ServerProcess) -> None:
+    loaded = asyncio.Event()
+
+    async def answer_when_loaded(route: Route) -> None:
+        await loaded.wait()
+        await route.continue_()
+
+    await page.route("**/api/evaluators", answer_when_loaded)
+    await page.goto("/evaluations/online")
+    await page.get_by_role("button", name="New rule").first.click()
+    dialog = page.get_by_role("dialog", name="New rule")
+    filter_button = dialog.get_by_role("button", name="All of them. Add a filter")
+    before = await filter_button.bounding_box()
+    evaluators = dialog.get_by_role("list", name="Evaluators to add").get_by_role("button")
+    await expect(evaluators).to_have_count(0)
+    loaded.set()
+    await expect(evaluators.first).to_be_visible()
+
+    assert before is not None
+    assert await filter_button.bounding_box() == before

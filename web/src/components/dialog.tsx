@@ -19,9 +19,10 @@ export function Dialog({ wide = false, ...props }: Props): ReactNode {
     <Shell
       {...props}
       place={cn(
-        'top-1/2 left-[calc(50%+var(--beside)/2)] max-h-[88dvh]',
-        'w-[calc(100vw-2rem-var(--beside))] -translate-1/2 rounded-2xl',
-        wide ? 'max-w-4xl' : 'max-w-lg',
+        'left-[calc(50%+var(--beside)/2)] max-h-[88dvh]',
+        'w-[calc(100vw-2rem-var(--beside))] -translate-x-1/2 rounded-2xl',
+        // Wide dialogs grow as data arrives. Their top edge stays in place, so that nothing moves under the pointer.
+        wide ? 'top-[6dvh] max-w-4xl' : 'top-1/2 max-w-lg -translate-y-1/2',
       )}
     />
   );
