@@ -111,6 +111,7 @@ async def test_a_first_review_is_created_answered_under_a_name_and_closed(page: 
 
     await page.get_by_role("button", name="More").click()
     await page.get_by_role("menuitem", name="Close").click()
+    await expect(page.locator("header").get_by_text("Closed", exact=True)).to_be_visible()
     await page.get_by_role("button", name="Queue").click()
     await expect(page.get_by_role("heading", name="This review is closed")).to_be_visible()
 

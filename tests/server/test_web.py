@@ -69,6 +69,17 @@ async def test_every_page_path_returns_the_same_document(web_folder: Path) -> No
     assert (posted.status_code, posted.headers["allow"]) == (405, "GET, HEAD")
 
 
+async def test_the_login_does_not_preload_data_that_needs_a_key(web_folder: Path) -> None:
+    preload = '<link rel="preload" as="fetch" crossorigin="anonymous" href="/__ROOT__/api/bootstrap" />'
+    (web_folder / "index.html").write_text(f"{INDEX}{preload}<p>", encoding="utf-8")
+    async with web_client(web_folder, root_path="/base") as http:
+        page, login = await http.get("/base/play"), await http.get("/base/login?next=/play")
+
+    document = INDEX.replace("/__ROOT__", "/base")
+    assert page.text == f"{document}{preload.replace('/__ROOT__', '/base')}<p>"
+    assert login.text == f"{document}<p>"
+
+
 async def test_pages_and_assets_have_the_security_headers(web_folder: Path) -> None:
     async with web_client(web_folder) as http:
         answers = [await http.get(path) for path in ("/", "/login", "/assets/a-1.js", "/assets/plain-2.css")]

@@ -26,6 +26,8 @@ from palaver.server.snippets import curl_command
 BUILT_WEB = Path(__file__).parents[1] / "web"
 ROOT_PLACEHOLDER, NONCE_PLACEHOLDER = b"/__ROOT__", b"__NONCE__"
 """In the document: the path prefix of a proxy, and the nonce of style elements."""
+_PRELOAD = re.compile(rb'<link rel="preload"[^>]*/api/bootstrap"[^>]*>')
+"""Not in the document of the login, which needs the response only after a key was entered."""
 
 _CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'{}; style-src-attr 'unsafe-inline';"
@@ -97,7 +99,8 @@ class WebPages:
             return await self._asset_response(route.parameters["file"], exchange.headers)
         if self._document is not None:
             self._load()  # It may be rebuilt during development.
-            return add_headers(_document_response(self._document), _VERSION_HEADER)
+            document = _PRELOAD.sub(b"", self._document) if path == "/login" else self._document
+            return add_headers(_document_response(document), _VERSION_HEADER)
         if path.strip("/"):
             raise path_not_found(path)
 
