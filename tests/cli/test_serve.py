@@ -75,7 +75,7 @@ def test_reload_serves_the_changed_file(tmp_path: Path) -> None:
         os.utime(target, (time.time() + 5, time.time() + 5))
         assert _wait_for_value(port, "new")
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -96,7 +96,7 @@ def test_the_demo_takes_the_next_free_port_and_serves_its_samples_and_job_chat(t
             description = httpx.get(f"{url}/api/workflows/eliza", trust_env=False, timeout=30).json()
         finally:
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
             process.stderr.close()
 
     assert [line[:2] for line in lines[:5]] == [
@@ -125,7 +125,7 @@ def _free_port() -> int:
 def _wait_for_value(port: int, value: str) -> bool:
     for _ in range(300):
         try:
-            answer = httpx.post(f"http://127.0.0.1:{port}/f/invoke", json={}, trust_env=False, timeout=5)
+            answer = httpx.post(f"http://127.0.0.1:{port}/f/invoke", json={}, trust_env=False, timeout=60)
             if answer.json() == value:
                 return True
         except httpx.HTTPError:

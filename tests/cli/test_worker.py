@@ -38,7 +38,7 @@ def running_worker(
     finally:
         with suppress(ProcessLookupError):
             process.kill()
-        process.wait(30)
+        process.wait(60)
         process.stderr.close()
 
 
@@ -73,7 +73,7 @@ def test_a_stopping_worker_finishes_its_run_and_leaves_the_rest_queued(tmp_path:
             wait_for_status(http, slow_run, "in_progress")
             queued_run = start_run(http, "waits")
             worker.send_signal(signal.SIGTERM)
-            code = worker.wait(30)
+            code = worker.wait(60)
         final_statuses = [http.get(f"/v1/responses/{one}").json()["status"] for one in (slow_run, queued_run)]
         with running_worker(tmp_path, db):
             last_status = wait_for_status(http, queued_run, "completed")
@@ -102,7 +102,7 @@ def test_a_run_on_a_worker_is_ended_by_a_cancel_or_a_second_signal(tmp_path: Pat
         wait_for_status(http, endless, "in_progress")
         worker.send_signal(signal.SIGINT)
         worker.send_signal(signal.SIGTERM)  # Not SIGINT: pending signals of the same number are delivered as one.
-        code = worker.wait(20)
+        code = worker.wait(60)
         final_status = wait_for_status(http, endless, "failed", "incomplete")
 
     assert (status, code, final_status) == ("cancelled", 0, "incomplete")

@@ -16,7 +16,7 @@ async def save_trace_page(page: Page, folder: Path) -> Path:
     await send_message(page, INPUT_TEXT)
     await wait_for_answer(cell(page, 1), INPUT_TEXT)
     rows: list[dict[str, str]] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not rows:  # The trace of a run is stored a moment later.
             rows = (await (await page.request.get("/api/traces", params={"search": "trace keep"})).json())["data"]
     answer = await page.request.get(f"/api/traces/{rows[0]['trace_id']}/export.html")

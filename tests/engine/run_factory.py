@@ -40,19 +40,19 @@ async def run_to_end(workflow: Workflow, *messages: Message, engine: Engine | No
 
 
 async def wait_ended(run: Run) -> Run:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await run.wait_ended()
     return run
 
 
 async def wait_for_event(event: asyncio.Event) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await event.wait()
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:
     """Poll until the condition holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.001)
 

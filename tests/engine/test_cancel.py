@@ -322,7 +322,7 @@ async def test_a_blocked_reader_does_not_delay_the_end_of_a_cancelled_run_for_ot
     run = new_engine().start(fast, call(), consumer=attend)
     await wait_for_event(sending)
     run.cancel()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         followed = [event async for batch in run.follow() for event in batch]
     gate.set()
     await wait_ended(run)
@@ -350,7 +350,7 @@ async def test_a_reader_blocked_on_an_emitted_event_does_not_delay_the_end_for_o
     await wait_for_event(sending)
     await asyncio.sleep(0)
     run.cancel()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         followed = [event async for batch in run.follow() for event in batch]
     gate.set()
     await wait_ended(run)

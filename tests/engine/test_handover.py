@@ -115,7 +115,7 @@ async def test_an_old_or_invalid_run_id_is_reported_as_not_found_at_once(
     engine_process = EngineProcess(database, "p1", short)
     records = RunReader(engine_process.engine, engine_process.recorder, database, now=utc_now)
     monkeypatch.setattr(records_module, "_START_GRACE_S", 600)  # An id that is awaited would wait until the timeout.
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         for run_id in ("run_" + sortable_id(1, 1), "nonsense", "run_" + "u" * 26):
             with pytest.raises(RunNotFound):
                 await records.get_row("theirs", run_id)
@@ -128,7 +128,7 @@ async def test_the_log_of_an_ended_run_contains_its_end(database: Database) -> N
     engine_process.backlog.start()
     ended_row = (await engine_process.ended(started.run_id)).row
     first_log = await engine_process.records.read_log_of(ended_row)
-    async with asyncio.timeout(30):  # The end is recorded before local readers receive it.
+    async with asyncio.timeout(60):  # The end is recorded before local readers receive it.
         while engine_process.records.find_active("theirs", started.run_id) is not None:  # noqa: ASYNC110 - nothing signals it
             await asyncio.sleep(0.01)
     logs = [first_log, await engine_process.records.read_log_of(queued_row)]
@@ -151,7 +151,7 @@ async def test_a_reader_of_a_queued_run_receives_all_events_when_it_starts_local
     records = engine_process.records
     started = await engine_process.backlog.enqueue(paused, call(Message.user("Hi.")), BACKGROUND_ORIGIN)
     following = asyncio.create_task(_read_events(records, started.run_id))
-    async with asyncio.timeout(30):  # The reader notes in the database that it waits.
+    async with asyncio.timeout(60):  # The reader notes in the database that it waits.
         while await database.read(runs.get_read_at, "theirs", started.run_id) is None:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     engine_process.backlog.start()

@@ -32,7 +32,7 @@ class Work:
         return result
 
     async def until(self, looks: int) -> None:
-        async with asyncio.timeout(20), self.looked:
+        async with asyncio.timeout(60), self.looked:
             await self.looked.wait_for(lambda: self.looks >= looks)
 
 

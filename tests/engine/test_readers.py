@@ -22,7 +22,7 @@ async def three_numbers(messages: Any) -> AsyncIterator[str]:
 
 
 async def follow(run: Run, after: int = -1) -> list[Event]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return [event async for batch in run.follow(after) for event in batch]
 
 
@@ -248,7 +248,7 @@ async def test_a_run_never_waits_for_a_follower() -> None:
 
     run = new_engine().start(paced, call())
     followed = run.follow()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         first = await anext(followed)
     resume.set()
     await wait_ended(run)
@@ -288,7 +288,7 @@ async def test_followers_receive_emitted_events_at_once() -> None:
 
     run = new_engine().start(working, call())
     followed = run.follow(after=0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         batch = await anext(followed)
     resume.set()
     await wait_ended(run)

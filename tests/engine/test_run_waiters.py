@@ -23,7 +23,7 @@ async def test_a_waiter_polls_often_until_its_first_notification(monkeypatch: py
     waiters = RunWaiters(NotifyingDatabase())  # type: ignore[arg-type]
 
     with waiters.waiter("run_1") as waiter, waiters.waiter("run_1") as second_waiter:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             for run_ids in ([], ["run_2"], ["run_1"]):
                 waiters.wake(run_ids)
                 await waiter.wait()
@@ -39,7 +39,7 @@ async def test_a_waiter_of_a_database_without_notifications_always_polls_often(m
     database = open_database(MEMORY_URL)
     waiters = RunWaiters(database)
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         with waiters.waiter("run_1") as waiter:
             waiter.wake()
             for _ in range(3):
@@ -51,7 +51,7 @@ async def test_wake_all_wakes_every_waiter(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(run_reader, "POLL_INTERVAL_S", 60)  # A waiter that is not woken would wait until the timeout.
     waiters = RunWaiters(NotifyingDatabase())  # type: ignore[arg-type]
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         with waiters.waiter("run_1") as one, waiters.waiter("run_2") as other:
             waiters.wake_all()
             await one.wait()

@@ -299,7 +299,7 @@ async def test_a_step_is_passed_on_when_it_ends_and_not_with_its_run() -> None:
     @chat
     async def long(messages: list[Message]) -> str:
         begin("task", "early").end()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await arrived.wait()
         return "Done."
 

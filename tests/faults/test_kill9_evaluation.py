@@ -80,7 +80,7 @@ class Process:
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGKILL)
-            self._process.wait(30)
+            self._process.wait(60)
             self._process = None
 
 

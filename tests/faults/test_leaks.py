@@ -73,7 +73,7 @@ async def sample_resources(server: ServerProcess, runs: int) -> list[dict[str, i
 
 async def idle_resources(http: httpx.AsyncClient) -> dict[str, int]:
     """Return the resources once every run has ended: abandoned ones end a moment later."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while "palaver_runs_alive 0.0" not in (await http.get("/metrics")).text:  # noqa: ASYNC110 - it is polled
             await asyncio.sleep(0.1)
         await asyncio.sleep(1.5)  # The stream monitor runs once more before it stops.

@@ -187,11 +187,11 @@ def test_runs_end_when_their_page_is_killed(server: ServerProcess, http: httpx.C
         with page.stdout:
             assert page.stdout.readline() == "ready\n"
             page.send_signal(signal.SIGKILL)
-            page.wait(30)
+            page.wait(60)
         await_ended_runs(http, "patient", 5, 10)
     finally:
         page.kill()
-        page.wait(30)
+        page.wait(60)
 
 
 def test_a_stopping_server_lets_answers_finish_and_refuses_new_requests(server: ServerProcess) -> None:

@@ -29,7 +29,7 @@ async def trace_cancelled_run(workflow: Workflow, when: asyncio.Event, **options
     spans: list[Span] = []
     tracer = RunTracer(spans.extend)
     run = Engine(tracer=tracer).start(workflow, call(QUESTION, **options))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await when.wait()
     run.cancel()
     await wait_ended(run)

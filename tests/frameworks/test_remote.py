@@ -73,7 +73,7 @@ def remote_workflow(url: str, workflow: Workflow) -> RemoteWorkflow:
     """A workflow of a remote Palaver server, as that server describes it."""
     description = workflow.description
     service = RemoteService(url=f"{url}/{description.name}/invoke", dialect="invoke", description=description)
-    return RemoteWorkflow(service, placeholder=description, url=url, discover=_fail_discovery, headers={}, timeout=20)
+    return RemoteWorkflow(service, placeholder=description, url=url, discover=_fail_discovery, headers={}, timeout=60)
 
 
 async def _fail_discovery() -> RemoteService | None:
@@ -597,7 +597,7 @@ class ScriptedDiscovery:
 
 def unreachable_workflow(discovery: ScriptedDiscovery, *, is_chat: bool = False) -> RemoteWorkflow:
     unknown = Description(name="far", flags={"is_chat": is_chat}, remote=True)
-    return RemoteWorkflow(None, placeholder=unknown, url="http://far", discover=discovery, headers={}, timeout=20)
+    return RemoteWorkflow(None, placeholder=unknown, url="http://far", discover=discovery, headers={}, timeout=60)
 
 
 async def test_discovery_is_retried_on_a_call_after_the_retry_interval(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -361,7 +361,7 @@ def remote_workflow(url: str, workflow: Workflow, route: str) -> RemoteWorkflow:
     async def fail_discovery() -> RemoteService:
         raise AssertionError("it is known what stands there")
 
-    return RemoteWorkflow(service, placeholder=description, url=url, discover=fail_discovery, headers={}, timeout=20)
+    return RemoteWorkflow(service, placeholder=description, url=url, discover=fail_discovery, headers={}, timeout=60)
 
 
 SCRIPTS: dict[str, list[Any]] = {

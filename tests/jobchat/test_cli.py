@@ -110,7 +110,7 @@ def test_fake_model_prints_its_url_and_plays_the_script(tmp_path: Path) -> None:
         )
         assert answer.json()["content"] == [{"type": "text", "text": "Hello"}]
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     finally:
         watchdog.cancel()
         process.kill()

@@ -28,7 +28,7 @@ TOOL_RESULT = {"type": "tool_result", "tool_use_id": "a", "content": "done"}
 
 
 def post(fake: FakeAnthropic, body: Any = BODY, headers: dict[str, str] = HEADERS) -> httpx.Response:
-    with httpx.Client(trust_env=False, timeout=10) as http:
+    with httpx.Client(trust_env=False, timeout=60) as http:
         return http.post(f"{fake.url}/v1/messages", json=body, headers=headers)
 
 
@@ -249,7 +249,7 @@ def test_server_can_be_stopped_twice_and_later_requests_fail() -> None:
     fake = FakeAnthropic([{"text": "Half", "hang": True}]).start()
     url, body = f"{fake.url}/v1/messages", {**BODY, "stream": True}
     with (
-        httpx.Client(trust_env=False, timeout=10, headers=HEADERS) as http,
+        httpx.Client(trust_env=False, timeout=60, headers=HEADERS) as http,
         http.stream("POST", url, json=body) as answer,
     ):
         fake.stop()
@@ -464,7 +464,7 @@ def test_100_continue_is_sent_before_the_body_arrives(fake_server: FakeAnthropic
     headers = {**HEADERS, "host": "127.0.0.1", "content-length": str(len(body)), "expect": "100-continue"}
     head = ["POST /v1/messages HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     port = httpx.URL(fake_server.url).port
-    with socket.create_connection(("127.0.0.1", port or 0), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port or 0), timeout=60) as connection:
         connection.sendall("\r\n".join([*head, "", ""]).encode())
         interim = connection.recv(1000)
         connection.sendall(body)
@@ -476,7 +476,7 @@ def test_100_continue_is_sent_before_the_body_arrives(fake_server: FakeAnthropic
 
 def test_connection_is_closed_if_the_data_is_not_http(fake_server: FakeAnthropic) -> None:
     port = httpx.URL(fake_server.url).port
-    with socket.create_connection(("127.0.0.1", port or 0), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", port or 0), timeout=60) as connection:
         connection.sendall(b"Hello there\r\n\r\n")
         assert connection.recv(100) == b""
 
@@ -535,11 +535,11 @@ def test_server_runs_until_it_is_interrupted() -> None:
     try:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
-        with httpx.Client(trust_env=False, timeout=10) as http:
+        with httpx.Client(trust_env=False, timeout=60) as http:
             assert http.post(f"{url}/v1/messages", json=BODY, headers=HEADERS).status_code == 200
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         process.stdout.close()
     finally:
         process.kill()
-        process.wait(20)
+        process.wait(60)

@@ -146,5 +146,5 @@ async def open_tab(
     finally:
         tab.can_read.set()
         tab.disconnect()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await task

@@ -55,7 +55,7 @@ class FakeDatabase:
 
 
 async def wait_until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - set from another thread, without an event
             await asyncio.sleep(0.005)
 

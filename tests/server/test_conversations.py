@@ -544,7 +544,7 @@ async def test_the_previous_response_must_be_finished_and_of_the_same_workflow()
     async with thread_server() as (http, _):
         first = (await http.post("/echo/v1/responses", json={"input": "one"})).json()["id"]
         slow = asyncio.ensure_future(http.post("/slow/v1/responses", json={"input": "a"}))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not (running := (await http.get("/api/runs", params={"status": "running"})).json()["data"]):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         running_id = running[0]["id"].replace("run_", "resp_")

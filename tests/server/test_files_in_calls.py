@@ -367,7 +367,7 @@ async def test_a_run_in_the_background_gets_its_files() -> None:
         file = await upload_file(http)
         body = responses_body("input_file")(file) | {"background": True}
         queued = (await http.post("/theirs/v1/responses", json=body)).json()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             url = f"/v1/responses/{queued['id']}"
             while (response := (await http.get(url)).json())["status"] != "completed":  # noqa: ASYNC110 - over HTTP
                 await asyncio.sleep(0.02)

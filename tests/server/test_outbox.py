@@ -90,7 +90,7 @@ async def test_a_large_response_waits_for_the_reader_without_blocking_others() -
     first, second = reader.take(), reader.take()
     assert not writing.done()
     rest: list[Any] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not writing.done():
             await asyncio.sleep(0)
             rest += reader.take_all()

@@ -33,7 +33,7 @@ async def start_run(backend: KeyedServer, header: dict[str, str]) -> str:
     body = {"model": "scripted", "input": SCRIPT, "background": True}
     created = (await backend.http.post("/v1/responses", json=body, headers=header)).json()
     run = created["id"].replace("resp_", "run_")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(await backend.server.runtime.run_reader.read_log("default", run)) < 3:  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.01)
     return run
@@ -44,7 +44,7 @@ async def read_until_revoked(
 ) -> list[Any]:
     """Return the frames of a reader whose key is revoked as soon as it receives `trigger`."""
     received = ""
-    async with asyncio.timeout(20), backend.http.stream("GET", path, headers=header) as answer:
+    async with asyncio.timeout(60), backend.http.stream("GET", path, headers=header) as answer:
         assert answer.status_code == 200
         async for piece in answer.aiter_text():
             if trigger in piece and trigger not in received:

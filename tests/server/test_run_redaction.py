@@ -133,7 +133,7 @@ async def test_an_unfinished_item_is_stored_only_after_it_ends(database: Databas
     gates.append(asyncio.Event())  # Each test has its own event loop.
     async with running_server(database, *WORKFLOWS, redact=RULES) as (server, http):
         calling = asyncio.create_task(http.post("/slow/invoke", json=REQUEST_BODY, headers=STREAM))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (active := list(server.engine._active.values())) or "ada@exa" not in str(active[0].log):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         run = active[0]
@@ -156,7 +156,7 @@ async def test_a_background_run_is_stored_redacted_after_it_ends(database: Datab
         await server.runtime.start()
         body = {"model": "parrot", "input": f"Mail {MAIL}", "background": True, "instructions": f"As {MAIL}"}
         made = (await http.post("/v1/responses", json=body)).json()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (stored := (await http.get(f"/v1/responses/{made['id']}")).json())["status"] != "completed":  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         rows = await database.read(dump_rows)

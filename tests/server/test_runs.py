@@ -247,7 +247,7 @@ async def test_a_run_started_by_any_route_can_be_cancelled(route: str) -> None:
 
 async def wait_for_running(http: httpx.AsyncClient) -> list[str]:
     """Wait until running runs are listed and return their ids; the list is up to 0.1 s late."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (listed := await list_run_ids(http, status="running")):  # noqa: ASYNC110 - over HTTP
             await asyncio.sleep(0.01)
     return listed
@@ -265,7 +265,7 @@ async def start_slow_run(http: httpx.AsyncClient, server: Server, route: str) ->
             reading = asyncio.ensure_future(http.post("/slow/api/chat", json=body))
         case _:
             reading = asyncio.ensure_future(http.post("/slow/v1/responses", json={"input": "a"}))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not any(len(run.log) > 2 for run in server.engine._active.values()):  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.01)
     return reading

@@ -27,7 +27,7 @@ def post(text: bytes, *lines: bytes, path: bytes = b"/scripted/invocations", ver
 
 def exchange(server: ServerProcess, *requests: bytes, answers: int, wait: bool = False) -> list[bytes]:
     """Return the responses of one connection; `wait` sends each request after the previous response."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         received: list[bytes] = []
         buffer = b""
         pending = list(requests)
@@ -112,7 +112,7 @@ def test_closing_http_1_0_and_expect_requests_are_answered(
 
 
 def test_a_head_request_has_no_body(server: ServerProcess) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(b"HEAD /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         answer = b""
         while piece := connection.recv(65536):
@@ -131,7 +131,7 @@ def test_disconnecting_clients_do_not_disturb_others(server: ServerProcess) -> N
         .replace(b"Content-Length: 13", b"Content-Length: %d" % len(stream))
     )
     for number in range(200):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as leaving:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as leaving:
             leaving.sendall(request if number % 4 == 0 else post(b"leaving"))
             if number % 3 == 0:
                 leaving.recv(100)

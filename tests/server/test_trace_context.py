@@ -126,7 +126,7 @@ async def test_a_remote_call_between_two_servers_is_one_trace() -> None:
             url="http://localhost/behind",
             discover=look,
             headers={},
-            timeout=10,
+            timeout=60,
             transport=lambda: in_process_transport(other),
         )
         async with thread_server(remote) as (http, server):

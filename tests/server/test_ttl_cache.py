@@ -31,7 +31,7 @@ class Source:
         return found
 
     async def was_asked(self, times: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(self.asked) < times:  # noqa: ASYNC110 - a few turns of the loop
                 await asyncio.sleep(0)
 

@@ -90,7 +90,7 @@ async def take_turn(http: httpx.AsyncClient, thread: str, *texts: str, **more: A
 
 async def wait_for_run(http: httpx.AsyncClient, run: str) -> dict[str, Any]:
     """The run, once it has ended."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (run_view := (await http.get(f"/api/runs/{run}")).json())["ended_at"] is None:  # noqa: ASYNC110 - over HTTP
             await asyncio.sleep(0.01)
     return run_view
@@ -109,7 +109,7 @@ async def nodes(http: httpx.AsyncClient, thread: str) -> list[dict[str, Any]]:
 
 async def wait_for_start(http: httpx.AsyncClient, thread: str) -> str:
     """Wait for a run in the thread that has emitted output; return its id."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             run = (await http.get(f"/api/threads/{thread}")).json()["run"]
             if run is not None and (await http.get(f"/api/runs/{run}")).json().get("seq", 0) > 1:

@@ -95,7 +95,7 @@ async def test_other_processes_are_notified_of_changed_connections(postgres_url:
     await second.write(connections.delete_connection, "default", "tutor")
     await second.write(connections.delete_connection, "default", "tutor")
     await second.write(connections.insert_connection, "default", BARE)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while Notification("connection", ["Bare"]) not in received:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

@@ -30,7 +30,7 @@ class NotificationRecorder:
         self._more.set()
 
     async def until(self, notice: Notification) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while notice not in self.heard:
                 self._more.clear()
                 await self._more.wait()
@@ -162,7 +162,7 @@ async def test_database_can_be_closed_twice_and_stops_listening(postgres_url: st
     [listener] = [one for one in set(threading.enumerate()) - threads_before if one.name == "palaver-listen"]
     was_listening = (listener.is_alive(), database.receives_notifications)
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await database.close()
         await database.close()
 

@@ -26,14 +26,14 @@ def context() -> Context:
 
 async def run_function(function: Any, ctx: Context | None = None) -> list[object]:
     values = call_function(function_kind(function), function, ctx or context())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         if isinstance(values, Coroutine):
             return [Returned(await values)]
         return [value async for value in values]
 
 
 async def read_into(seen: list[object], values: AsyncIterator[object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for value in values:
             seen += [value]
 
@@ -203,7 +203,7 @@ def test_plain_values_are_not_iterated(value: object) -> None:
 async def collect_output(value: object) -> list[object]:
     values = iterate_output(value, context())
     assert values is not None
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return [one async for one in values]
 
 

@@ -15,7 +15,7 @@ WHO: contextvars.ContextVar[str] = contextvars.ContextVar("WHO")
 
 
 async def start(threads: ThreadPool, body: Callable[[], None]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await threads.start(body)
 
 
@@ -24,7 +24,7 @@ async def wait_idle(threads: ThreadPool) -> None:
 
 
 async def read_all(bridge: ThreadBridge) -> list[object]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return [value async for value in bridge.values()]
 
 
@@ -160,7 +160,7 @@ async def test_values_arrive_while_the_thread_is_running() -> None:
         bridge.put("second")
 
     values = filled_bridge(work).values()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         first = await anext(values)
         release.set()
         second = await anext(values)

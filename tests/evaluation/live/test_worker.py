@@ -315,7 +315,7 @@ async def test_polling_continues_after_database_errors_and_other_errors(
     await store_spans(database, root_span("t"))
     worker = make_worker(database, clock)
     worker.start()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await scored_traces(database, "t"):
             clock.advance(11)
             worker.wake()
@@ -348,7 +348,7 @@ async def test_an_evaluator_that_exceeds_its_time_limit_is_recorded_as_an_error(
     clock = Clock()
     await create_rule(database, evaluators=[{"key": "endless", "name": "endless", "parameters": {}}, HELLO])
     await store_spans(database, root_span("t"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await run_all(make_worker(database, clock, make=make_scorer), clock)
 
     assert [(one.name, one.status, one.passed, one.reason) for one in await scores(database, "t")] == [

@@ -188,7 +188,7 @@ async def test_every_attempt_waits_for_the_throttle() -> None:
         waits.append("one")
 
     flaky = flaky_chat(Overloaded("Full."), Overloaded("Full."))
-    caller = WorkflowCaller(Engine(), timeout=5, retries=2, throttle=throttle, sleep=FakeSleep())
+    caller = WorkflowCaller(Engine(), timeout=60, retries=2, throttle=throttle, sleep=FakeSleep())
     await caller.call(flaky, Call(workflow="flaky", messages=(Message.user("Hi"),)), Origin(background=True))
 
     assert waits == ["one"] * 3
@@ -256,7 +256,7 @@ async def test_a_reply_that_reports_only_tokens_is_priced_from_its_trace(
 ) -> None:
     spans: list[Span] = []
     tracing = RunTracer(spans.extend)
-    caller = WorkflowCaller(Engine(tracer=tracing), timeout=5, retries=0, prices=PRICES)
+    caller = WorkflowCaller(Engine(tracer=tracing), timeout=60, retries=0, prices=PRICES)
 
     result = await caller.call(advisor_chat(*recorded_steps, usage=usage), CALL, Origin(protocol="evaluation"))
     await tracing.close()
@@ -272,7 +272,7 @@ async def test_nothing_is_priced_without_a_price_list_or_without_usage(prices: A
     engine = Engine(tracer=RunTracer(lambda _: None))
     usage = None if prices else Usage(1, 1)
 
-    result = await WorkflowCaller(engine, timeout=5, retries=0, prices=prices).call(
+    result = await WorkflowCaller(engine, timeout=60, retries=0, prices=prices).call(
         advisor_chat(("llm", GPT_9_STEP), usage=usage), CALL, Origin(protocol="evaluation")
     )
 

@@ -64,7 +64,7 @@ class CountingChat:
 
 async def await_recorded_answers(database: Database, count: int) -> set[str]:
     """Return the answers of the recorded cells once there are `count` of them."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(result := await results(database)) < count:  # noqa: ASYNC110 - the database has to be polled
             await asyncio.sleep(0.01)
     return {(await read_result_detail(database, one.cell)).body["text"] for one in result}

@@ -409,7 +409,7 @@ async def weather(messages: list[Message]) -> Any:
 
 
 async def test_a_real_chat_plays_its_script() -> None:
-    caller = WorkflowCaller(Engine(), timeout=5, retries=0)
+    caller = WorkflowCaller(Engine(), timeout=60, retries=0)
 
     async def answer(history: tuple[Message, ...]) -> WorkflowAnswer:
         request = Call(workflow="weather", messages=history)

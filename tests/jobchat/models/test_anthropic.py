@@ -185,7 +185,7 @@ async def test_cancelling_the_caller_closes_the_connection(step: dict[str, Any],
 
 async def test_first_delta_is_delivered_before_the_response_ends() -> None:
     with FakeAnthropic([{"text": "Half", "hang": True}]) as fake:
-        async with asyncio.timeout(10), aclosing(model(fake).stream(ModelRequest(prompt=PROMPT))) as answer:
+        async with asyncio.timeout(60), aclosing(model(fake).stream(ModelRequest(prompt=PROMPT))) as answer:
             events = [await anext(answer), await anext(answer)]
             is_answered = fake.requests[0].is_answered
 

@@ -50,7 +50,7 @@ async def statuses(http: httpx.AsyncClient, name: str) -> list[str]:
 
 
 async def wait_for_statuses(http: httpx.AsyncClient, name: str, *expected: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await statuses(http, name) != sorted(expected):  # noqa: ASYNC110 - over HTTP
             await asyncio.sleep(0.01)
 

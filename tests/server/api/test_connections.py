@@ -49,7 +49,7 @@ def problem(answer: httpx.Response) -> tuple[int, str, str | None]:
 
 
 async def wait_until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await condition():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 

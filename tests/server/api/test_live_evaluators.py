@@ -47,7 +47,7 @@ async def run_workflow(http: httpx.AsyncClient, text: str) -> str:
 
 async def wait_for_scores(http: httpx.AsyncClient, trace: str) -> list[dict[str, Any]]:
     """Wait until a trace is scored and return its scores."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             answer = await http.get(f"/api/traces/{trace}/scores")
             if answer.status_code == 200 and answer.json()["data"]:
