@@ -1,4 +1,4 @@
-"""A LangGraph agent, served as it is: its tokens, its tool calls and their results arrive as they happen.
+"""An unmodified LangGraph agent: its tokens, tool calls and tool results are streamed as they happen.
 
 palaver serve examples/langgraph_agent.py
 """
@@ -19,7 +19,7 @@ from palaver import chat
 
 
 class Counter(BaseChatModel):
-    """A stand-in for a real model: it asks for the letters of the user's text, then reports the result."""
+    """A stand-in for a real model: it calls the tool with the user's text, then reports the result."""
 
     @property
     def _llm_type(self) -> str:

@@ -1,4 +1,4 @@
-"""An agent of the OpenAI Agents SDK, served as it is, with a tool of its own.
+"""An unmodified agent of the OpenAI Agents SDK, with one tool.
 
 palaver serve examples/openai_agents_chat.py
 """
@@ -29,9 +29,9 @@ class Offline(ScriptedModel):
 
 @function_tool
 def weather(city: str) -> str:
-    """Tells the weather of a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 
-agent = Agent(name="Weather", instructions="You tell the weather.", model=Offline(), tools=[weather])
-weather_chat = chat(agent, name="weather", description="Tells the weather.")
+agent = Agent(name="Weather", instructions="You report the weather.", model=Offline(), tools=[weather])
+weather_chat = chat(agent, name="weather", description="Reports the weather.")

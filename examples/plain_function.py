@@ -1,4 +1,4 @@
-"""A plain function as a workflow: its annotations say what it takes and gives, and every call is checked.
+"""A plain function as a workflow: its annotations declare inputs and output, and every call is validated.
 
 palaver serve examples/plain_function.py
 """
@@ -19,15 +19,15 @@ class Bill:
 def split_bill(
     amount: float,
     people: int = 2,
-    tip: Annotated[float, Parameter(description="What comes on top, in percent.")] = 10.0,
+    tip: Annotated[float, Parameter(description="Tip in percent.")] = 10.0,
 ) -> Bill:
-    """Shares a bill evenly.
+    """Splits a bill evenly.
 
     Args:
-        amount: what the meal costs
-        people: how many share it
+        amount: the price of the meal
+        people: the number of people who share it
     """
     if people < 1:
-        raise Failure("nobody_pays", "A bill needs somebody to pay it.", status=422)
+        raise Failure("nobody_pays", "At least one person has to pay the bill.", status=422)
     total = amount * (1 + tip / 100)
     return Bill(total=round(total, 2), each=round(total / people, 2))

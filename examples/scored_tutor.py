@@ -1,4 +1,4 @@
-"""A gate for CI: a chat, an evaluator of one's own beside it, and a test set; exit code 0 says good, 1 says worse.
+"""A quality gate for CI: a chat, a custom evaluator and a test set; exit code 0 means pass, 1 means fail.
 
 palaver eval examples/scored_tutor.py examples/scored_tutor.jsonl -e contains -e shows_steps --fail-under 0.6
 """
@@ -8,7 +8,7 @@ from typing import Annotated
 
 from palaver import Case, Message, Parameter, Score, chat, evaluator
 
-# Compare two variants; no row may get worse in the second:
+# Compare two variants, and fail if any row regresses in the second:
 # palaver eval … -e shows_steps --variant 'long:{}' --variant 'short:{"steps": false}' --max-regressions 0
 
 
@@ -16,18 +16,18 @@ from palaver import Case, Message, Parameter, Score, chat, evaluator
 async def sums(
     messages: list[Message],
     *,
-    steps: Annotated[bool, Parameter(description="Say how it is done.")] = True,
+    steps: Annotated[bool, Parameter(description="Show the calculation.")] = True,
 ) -> str:
-    """Adds the numbers of a question."""
+    """Adds the numbers in a question."""
     numbers = [int(number) for number in re.findall(r"\d+", messages[-1].text)]
     if not numbers:
-        return "I only know sums."
+        return "I can only add numbers."
     how = " + ".join(map(str, numbers))
     return f"{how} = {sum(numbers)}" if steps else str(sum(numbers))
 
 
 @evaluator(title="Shows its steps")
 def shows_steps(case: Case, sign: str = "+") -> Score:
-    """The answer says how it was found, not only what it is."""
+    """The answer shows how it was calculated, not just the result."""
     count = case.text.count(sign)
-    return Score(passed=count > 0, score=min(1.0, count / 2), reason=f"{count} times {sign!r}")
+    return Score(passed=count > 0, score=min(1.0, count / 2), reason=f"{sign!r} occurrences: {count}")

@@ -1,4 +1,4 @@
-"""A generator as a chat: whatever it yields is on its way at once, and who stops it stops it where it waits.
+"""A generator as a chat: each value is sent as soon as it is yielded, and cancelling stops it immediately.
 
 palaver serve examples/streaming_generator.py
 """
@@ -16,11 +16,11 @@ STORY = "Once there was {hero}. Nobody believed in {hero}, until it rained. Then
 async def storyteller(
     messages: list[Message],
     ctx: Context,
-    pause: Annotated[float, Parameter(description="Seconds between two words.")] = 0.05,
+    pause: Annotated[float, Parameter(description="Pause between words, in seconds.")] = 0.05,
 ) -> AsyncIterator[str | Usage]:
-    """Tells a story about whatever you name."""
+    """Tells a story about anything you name."""
     ctx.log("thinking of a plot …")  # Shown as a status, not part of the answer.
-    hero = messages[-1].text.strip() or "somebody"
+    hero = messages[-1].text.strip() or "a stranger"
     first, *words = STORY.format(hero=hero).split(" ")
     yield first
     for word in words:

@@ -1,4 +1,4 @@
-"""Tools without a framework: the loop in which a model asks for calls, reads their results, and answers.
+"""Tools without a framework: a loop in which the model requests calls, reads the results and answers.
 
 palaver serve examples/tool_calls.py
 """
@@ -24,7 +24,7 @@ TOOLS = {tool.__name__: tool for tool in (price, stock)}
 
 @chat
 async def shop(messages: list[Message]) -> AsyncIterator[Message]:
-    """Knows what a thing costs, and how many there are."""
+    """Looks up prices and stock."""
     history = list(messages)
     while True:
         answer = await model(history)
@@ -47,12 +47,12 @@ def call_tool(call: ToolCall) -> ToolResult:
 
 
 async def model(history: list[Message]) -> Message:
-    """A stand-in for a real model: it calls both tools with the user's text, and reports their results."""
+    """A stand-in for a real model: it calls both tools with the user's text and reports their results."""
     if history[-1].role != "tool":
         arguments = json.dumps({"item": history[-1].text.strip(" ?").lower()})
         calls = [ToolCall(call_id=f"{name}_{len(history)}", name=name, arguments=arguments) for name in TOOLS]
         return Message.assistant("Let me look.", *calls)
     cost, in_stock = (result for message in history[-2:] for result in message.tool_results)
     if cost.is_error:
-        return Message.assistant("We do not have that.")
-    return Message.assistant(f"It costs {cost.output:.2f}, and there are {in_stock.output}.")
+        return Message.assistant("We don't have that.")
+    return Message.assistant(f"It costs {cost.output:.2f}, and we have {in_stock.output} in stock.")

@@ -1,4 +1,4 @@
-"""A model of parameters, and variants of them kept in git: one guide, tuned in three ways without touching code.
+"""A Pydantic model of parameters, with variants kept in git: one guide, tuned three ways without code changes.
 
 palaver variant import examples/variants --against examples/tuned_guide.py && palaver serve examples/tuned_guide.py
 """
@@ -16,21 +16,21 @@ PLACES = {
 
 
 class Budget(BaseModel):
-    amount: Annotated[int, Field(ge=0, description="For one day.")] = 100
+    amount: Annotated[int, Field(ge=0, description="Amount per day.")] = 100
     currency: Literal["EUR", "NOK"] = "EUR"
 
 
 class Style(BaseModel):
-    tone: Annotated[Literal["warm", "dry"], Field(description="How it speaks.")] = "warm"
-    places: Annotated[int, Field(ge=1, le=3, description="How many places it names.")] = 2
+    tone: Annotated[Literal["warm", "dry"], Field(description="Tone of the answer.")] = "warm"
+    places: Annotated[int, Field(ge=1, le=3, description="Number of places to suggest.")] = 2
     budget: Budget = Budget()
 
 
 @chat
 def guide(messages: list[Message], config: Style) -> str:
-    """Knows what to see in Oslo and in Rome.
+    """Suggests what to see in Oslo and Rome.
 
-    A caller says `x-palaver-variant: brief` to get the one that is saved as `variants/guide/brief.json`.
+    Send the header `x-palaver-variant: brief` to use the variant in `variants/guide/brief.json`.
     """
     city = next((city for city in PLACES if city in messages[-1].text), None)
     if city is None:
@@ -39,4 +39,4 @@ def guide(messages: list[Message], config: Style) -> str:
     money = f"{config.budget.amount} {config.budget.currency} a day"
     if config.tone == "dry":
         return f"{city}: {seen}. {money}."
-    return f"You will love {city}! Do not miss: {seen}. {money} will do."
+    return f"You will love {city}! Don't miss: {seen}. {money} is enough."

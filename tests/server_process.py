@@ -62,9 +62,10 @@ def demo_process(folder: Path, *arguments: str) -> Iterator[ServerProcess]:
     command = ["demo", "--no-browser", "--port", "0", *arguments]
     with _run_process(command, folder, {"XDG_DATA_HOME": str(folder), "PALAVER_DB": ""}) as server:
         for _ in range(1_200):
-            if any(line.startswith(("Everything is there", "All is as you left it")) for line in server.lines):
+            done = ("Sample data added", "Using the data of your previous demo")
+            if any(line.startswith(done) for line in server.lines):
                 break
-            assert not any("not filled" in line for line in server.lines), server.lines
+            assert not any("sample data is missing" in line for line in server.lines), server.lines
             threading.Event().wait(0.05)
         else:
             raise AssertionError(f"the demo was not filled in a minute: {server.lines}")

@@ -23,7 +23,7 @@ def losses() -> str:
     rows = [
         f"| {name} | {'; '.join(dialect.LOSSES) or 'nothing'} |" for name, dialect in sorted(DIALECT_MODULES.items())
     ]
-    return "\n".join(["| dialect | lost or changed on the way |", "|---|---|", *rows])
+    return "\n".join(["| dialect | losses |", "|---|---|", *rows])
 
 
 def settings() -> str:
@@ -57,7 +57,7 @@ def rules() -> str:
 
     def table(title: str) -> str:
         rows = [f"| {rule.id} | {rule.text} | {where(rule)} | {rule.reason} |" for rule in GROUPS[title]]
-        head = ["| rule | says | must on | who breaks, or why nobody does |", "|---|---|---|---|"]
+        head = ["| rule | requirement | must on | reason |", "|---|---|---|---|"]
         return "\n".join([f"### {title}", "", *head, *rows])
 
     return "\n\n".join(map(table, GROUPS))
@@ -83,12 +83,12 @@ def evaluators() -> str:
         f"| `{one.key}` | {one.description} | {parameters_text(one)} |".replace("|  |", "| |")
         for one in built_in().values()
     ]
-    return "\n".join(["| key | what it says | parameters |", "|---|---|---|", *rows])
+    return "\n".join(["| key | description | parameters |", "|---|---|---|", *rows])
 
 
 def attacks() -> str:
     rows = [f"| `{one.name}` | {one.section} | {one.expectation} | {one.needs} |" for one in ATTACKS]
-    return "\n".join(["| check | statement | what should hold | needs |", "|---|---|---|---|", *rows])
+    return "\n".join(["| check | statement | expected behaviour | needs |", "|---|---|---|---|", *rows])
 
 
 PARTS = {

@@ -29,7 +29,7 @@ in server/error_responses.py; nothing here knows about HTTP.
     │   └── CallFault               one fault of a call
     │       ├── MissingInput        UnknownInput           InvalidInput
     │       └── InvalidMessages     UnknownParameter       InvalidParameter
-    ├── RunError                    why a run ended badly
+    ├── RunError                    why a run failed
     │   ├── WorkflowFailed          BadStream              TooManyEvents          TooMuchOutput
     │   ├── RunTimeout              ShuttingDown           Overloaded             DiskFull
     │   └── UpstreamFailed          UpstreamTimeout
@@ -53,7 +53,7 @@ class PalaverError(Exception):
 
 
 class Failure(PalaverError):
-    """Ends a run on purpose: `raise Failure("no_such_city", "I do not know Atlantis.", status=404)`."""
+    """Ends a run on purpose: `raise Failure("unknown_city", "City 'Atlantis' not found.", status=404)`."""
 
     def __init__(
         self, code: str, message: str, *, status: int | None = None, details: Mapping[str, Any] | None = None
@@ -137,7 +137,7 @@ class NothingFound(LoadError):
 
 
 class DuplicateName(LoadError):
-    """Two workflows of one name."""
+    """Two workflows with the same name."""
 
     code = "duplicate_name"
 
@@ -233,8 +233,8 @@ class WorkflowNotFound(RequestError):
     def __init__(self, name: str | None, *, known: Collection[str]) -> None:
         self.name = name
         names = ", ".join(sorted(known)) or "none"
-        problem = "Several workflows are served and none is the default" if name is None else f"No workflow {name!r}"
-        super().__init__(f"{problem}. Known: {names}.")
+        problem = "No workflow specified and no default set" if name is None else f"Workflow {name!r} not found"
+        super().__init__(f"{problem}. Available: {names}.")
 
 
 class NotImplementedYet(RequestError):
@@ -357,45 +357,45 @@ class FaultyCall(RequestError):
 class ObjectNotFound(NotFound):
     """An object that does not exist or belongs to another project; the message does not tell which."""
 
-    noun: ClassVar[str] = "object"
+    noun: ClassVar[str] = "Object"
 
     def __init__(self, name: str, *, pointer: str | None = None) -> None:
-        super().__init__(f"There is no {self.noun} {name[:80]!r}.", pointer=pointer)
+        super().__init__(f"{self.noun} {name[:80]!r} not found.", pointer=pointer)
 
 
 class ResponseNotFound(ObjectNotFound):
     """No stored response has this id."""
 
     code = "response_not_found"
-    noun = "stored response"
+    noun = "Response"
 
 
 class ConversationNotFound(ObjectNotFound):
     """No conversation has this id."""
 
     code = "conversation_not_found"
-    noun = "conversation"
+    noun = "Conversation"
 
 
 class ItemNotFound(ObjectNotFound):
     """No stored item has this id."""
 
     code = "item_not_found"
-    noun = "stored item"
+    noun = "Item"
 
 
 class ThreadNotFound(ObjectNotFound):
     """No thread has this id."""
 
     code = "thread_not_found"
-    noun = "thread"
+    noun = "Thread"
 
 
 class ApprovalNotFound(ObjectNotFound):
     """No pending approval has this id."""
 
     code = "approval_not_found"
-    noun = "pending approval"
+    noun = "Pending approval"
 
 
 class NotCancellable(RequestError):
@@ -417,7 +417,7 @@ class NotOpen(RequestError):
 
 
 class ConversationLocked(RequestError):
-    """Another turn runs in this conversation."""
+    """Another run is in progress in this conversation."""
 
     code = "conversation_locked"
 
@@ -433,7 +433,7 @@ class Unauthorized(RequestError):
 
     code = "unauthorized"
 
-    def __init__(self, message: str = "A valid key is needed: send authorization: Bearer plv_….") -> None:
+    def __init__(self, message: str = "Missing or invalid API key. Send it as 'Authorization: Bearer plv_…'.") -> None:
         super().__init__(message)
 
 
@@ -444,7 +444,7 @@ class MissingScope(RequestError):
 
     def __init__(self, scope: str, *, reason: str = "") -> None:
         self.scope = scope
-        super().__init__(reason or f"This needs a key with the scope {scope}.", details={"scope": scope})
+        super().__init__(reason or f"This request needs an API key with the scope {scope!r}.", details={"scope": scope})
 
 
 class RateLimited(RequestError):
@@ -491,7 +491,7 @@ class IdempotencyMismatch(RequestError):
 
 
 class RunError(PalaverError):
-    """Why a run ended badly."""
+    """Why a run failed."""
 
     code = "workflow_failed"
 
@@ -565,7 +565,7 @@ class NotDiscovered(DiscoveryError):
 
 
 class DiscoveryRefused(DiscoveryError):
-    """The service wants credentials."""
+    """The service requires credentials."""
 
     code = "discovery_refused"
 

@@ -122,7 +122,7 @@ class _InProcessRequest:
             return
         error = task.exception()
         if not self.head.done():
-            self.head.set_exception(error or RuntimeError("the application sent no answer"))
+            self.head.set_exception(error or RuntimeError("the application did not send a response"))
 
 
 __all__ = ["client", "echo", "scripted"]
@@ -130,7 +130,7 @@ __all__ = ["client", "echo", "scripted"]
 Step = Mapping[str, Any]
 
 
-@chat(description="Does what its script says, step by step; without a script, says the last message again.")
+@chat(description="Plays a script step by step; without one, repeats the last message.")
 async def scripted(
     messages: list[Message], ctx: Context, script: list[dict[str, Any]] | None = None
 ) -> AsyncGenerator[object, None]:
@@ -139,7 +139,7 @@ async def scripted(
         yield value
 
 
-@workflow(description="Returns its inputs as they came.")
+@workflow(description="Returns its inputs unchanged.")
 async def echo(**inputs: Any) -> dict[str, Any]:
     """The inputs."""
     return inputs
@@ -197,7 +197,7 @@ def _step_value(step: Step) -> object:
             status = rest.get("status")
             raise Failure(code, message, status=status if isinstance(status, int) else None)
         case _:
-            raise Failure("unknown_step", f"There is no such step: {str(step)[:80]}", status=422)
+            raise Failure("unknown_step", f"Unknown step: {str(step)[:80]}", status=422)
 
 
 def _tool_call_events(name: str, call: Step) -> Sequence[object]:

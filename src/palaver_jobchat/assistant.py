@@ -28,8 +28,8 @@ from palaver_jobchat.settings import Settings
 from palaver_jobchat.stream_collector import StreamCollector, UsageCounter
 
 _INSTRUCTIONS = (
-    "Edits not named here were applied. Call edit_job once more, with one edit for each that failed, in their order; "
-    "or with what mends the syntax. The job's code now:"
+    "All edits not listed here were applied. Call edit_job once more, with one edit for each failed edit, in order, or "
+    "with edits that fix the syntax. The job's current code:"
 )
 
 
@@ -61,7 +61,7 @@ def _tool_results(calls: Sequence[dict[str, Any]], result: EditResult, syntax: S
     remaining = list(enumerate(result.outcomes, 1))
     for call in calls:
         if call.get("name") != EDIT_JOB["name"]:
-            yield _tool_result(call, "There is no such tool.", is_error=True)
+            yield _tool_result(call, "Unknown tool.", is_error=True)
             continue
         count = len(requested_edits([call.get("input")]))
         call_edits, remaining = remaining[:count], remaining[count:]

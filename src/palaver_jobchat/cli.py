@@ -15,7 +15,7 @@ from palaver_jobchat.settings import read_settings
 
 @click.group()
 def commands() -> None:
-    """Job Chat, the assistant that helps to write OpenFn jobs.
+    """Job Chat: an assistant for writing OpenFn jobs.
 
     \b
     Serve it:
@@ -27,9 +27,9 @@ def commands() -> None:
 @click.argument("payload")
 @click.pass_context
 def call(ctx: click.Context, payload: str) -> None:
-    """Answer the JSON in PAYLOAD (a file, or - for standard input) in this process, without a server.
+    """Answer the JSON in PAYLOAD (a file, or - for standard input) without a server.
 
-    Options are those of `palaver call`: -o FILE, --stream.
+    Accepts the options of `palaver call`: -o FILE, --stream.
 
     \b
     Example:
@@ -42,9 +42,9 @@ def call(ctx: click.Context, payload: str) -> None:
 
 @commands.command()
 @click.argument("folder", metavar="PATH", type=click.Path(file_okay=False, exists=True, path_type=Path))
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The index (docs.db).")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Index file (default: docs.db).")
 def index(folder: Path, output: Path | None) -> None:
-    """Index a folder of Markdown, or bring its index up to date.
+    """Index a folder of Markdown files, or update its index.
 
     \b
     Example:
@@ -69,9 +69,9 @@ def index(folder: Path, output: Path | None) -> None:
 
 @commands.command()
 @click.argument("name")
-@click.option("--full", is_flag=True, help="All that is known, not the signatures alone.")
+@click.option("--full", is_flag=True, help="Print full entries, not only signatures.")
 def adaptor(name: str, full: bool) -> None:  # noqa: FBT001 (click)
-    """Print what the model would be told about an adaptor.
+    """Print the adaptor docs that the model would see.
 
     \b
     Example:
@@ -85,9 +85,9 @@ def adaptor(name: str, full: bool) -> None:  # noqa: FBT001 (click)
 
 @commands.command("fake-model")
 @click.argument("script", type=click.Path(dir_okay=False, exists=True, path_type=Path))
-@click.option("--port", type=int, default=0, help="Port to listen on (a free one).")
+@click.option("--port", type=int, default=0, help="Port to listen on (default: a free port).")
 def fake_model(script: Path, port: int) -> None:
-    """Serve Anthropic's Messages protocol on this machine, playing the steps in SCRIPT.
+    """Serve a fake Anthropic Messages API that plays the steps in SCRIPT.
 
     \b
     Example:

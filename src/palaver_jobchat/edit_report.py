@@ -93,9 +93,9 @@ def failure_reason(outcome: EditOutcome) -> str:
             many = f"more than {MAX_MATCHES}" if count > MAX_MATCHES else str(count)
             return f"its old code matches {many} places ({_lines(outcome.lines)})"
         case "truncated":
-            return "the answer was cut off before its end"
+            return "the answer was cut off"
         case "malformed" | None:
-            return "it is not an edit that can be read"
+            return "it is malformed"
 
 
 def _lines(lines: Sequence[int]) -> str:

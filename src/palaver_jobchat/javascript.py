@@ -51,7 +51,7 @@ _LANGUAGE = tree_sitter.Language(tree_sitter_javascript.language())
 _UNSUPPORTED = tree_sitter.Query(
     _LANGUAGE, "[(jsx_element) (jsx_self_closing_element)] @jsx (try_statement !handler !finalizer) @try"
 )
-_UNSUPPORTED_MESSAGES = {"jsx": "JSX is not JavaScript", "try": "`try` needs `catch` or `finally`"}
+_UNSUPPORTED_MESSAGES = {"jsx": "JSX is not supported", "try": "`try` without `catch` or `finally`"}
 # NUL is valid in a string but unknown to the grammar; a lone surrogate cannot be encoded. Both are replaced by \x01,
 # which is also valid in strings and comments only.
 _UNREADABLE = re.compile("[\0\ud800-\udfff]")
@@ -146,7 +146,7 @@ def parse_program(code: str) -> Program:
     read, stop_offset = _timed_reader(source)
     tree = tree_sitter.Parser(_LANGUAGE).parse(read)
     if (end := stop_offset()) is not None:
-        problems = [_problem_at(source, end, "reading it took too long, and the rest was not read")]
+        problems = [_problem_at(source, end, "parsing timed out; the rest of the code was not checked")]
     else:
         problems = _find_problems(tree.root_node, source)
     return Program(source, tree, problems)
@@ -173,8 +173,8 @@ def _find_problems(root: tree_sitter.Node, source: bytes) -> list[SyntaxProblem]
     while stack and len(problems) < MAX_REPORTED_PROBLEMS:
         node = stack.pop()
         if node.is_missing:
-            missing = "a name or a value" if node.is_named else _quote(node.type)
-            problems.append(_problem_at(source, node.start_byte, f"{missing} is missing"))
+            missing = "name or value" if node.is_named else _quote(node.type)
+            problems.append(_problem_at(source, node.start_byte, f"missing {missing}"))
         elif node.is_error:
             offset, message = _describe_error(node, source)
             problems.append(_problem_at(source, offset, message))
@@ -199,10 +199,10 @@ def _describe_error(node: tree_sitter.Node, source: bytes) -> tuple[int, str]:
         elif open_brackets and child.type == _CLOSING_BRACKETS[open_brackets[-1].type]:
             open_brackets.pop()
     if open_brackets:
-        return open_brackets[-1].start_byte, f"this `{open_brackets[-1].type}` is never closed"
+        return open_brackets[-1].start_byte, f"unclosed `{open_brackets[-1].type}`"
     first = node.children[0].type if node.children else ""
     if first in _QUOTES:
-        return node.start_byte, f"the text that begins with {first} here never ends"
+        return node.start_byte, f"unterminated string: no closing {first}"
     text = source[node.start_byte : node.end_byte].decode(errors="replace").split("\n", 1)[0].strip()
     return (
         node.start_byte,
@@ -212,7 +212,7 @@ def _describe_error(node: tree_sitter.Node, source: bytes) -> tuple[int, str]:
 
 def _quote(text: str) -> str:
     printable = "".join(character if character.isprintable() else "\ufffd" for character in text)
-    return f"`{printable}`" if printable and "`" not in printable else printable or "end of a line"
+    return f"`{printable}`" if printable and "`" not in printable else printable or "end of line"
 
 
 def _problem_at(source: bytes, offset: int, message: str) -> SyntaxProblem:

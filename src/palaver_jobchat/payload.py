@@ -146,7 +146,7 @@ def parse_payload(body: object, limits: PayloadLimits = LIMITS) -> Payload:
     fields = cast("dict[str, Any]", body)
     content = fields.get("content")
     if not isinstance(content, str) or not content.strip():
-        reader.add_error("content", "must be a string that is not blank")
+        reader.add_error("content", "must be a non-blank string")
         content = ""
     history = tuple(_turns(reader.read(fields, "history", list[Any]) or [], reader))
     context = _context(reader.read(fields, "context", dict[str, Any]) or {}, reader)
@@ -238,8 +238,8 @@ def _check_sizes(payload: Payload, limits: PayloadLimits) -> None:
     total = sum(sizes.values())
     if total > limits.total:
         largest = max(sizes, key=sizes.__getitem__)
-        start = f"All fields together have {total:,} characters; the limit is {limits.total:,}."
-        raise _too_large(f"{start} The largest is {largest}: shorten it.", largest, total, limits.total, sizes)
+        start = f"The payload has {total:,} characters in total; the limit is {limits.total:,}."
+        raise _too_large(f"{start} Shorten {largest}, the largest field.", largest, total, limits.total, sizes)
 
 
 def _too_large(message: str, field: str, size: int, limit: int, fields: dict[str, int]) -> Failure:

@@ -17,8 +17,8 @@ from palaver_jobchat.stream_collector import StreamCollector, UsageCounter
 
 CUT_OFF = "Note: this answer was cut off at its length limit."
 DONE = "I've updated the job code."
-NOT_DONE = "I could not make this change to the job code."
-NO_CHANGE = "This changes nothing in the job code."
+NOT_DONE = "I couldn't make this change to the job code."
+NO_CHANGE = "The suggested edits don't change the job code."
 CODE_POINTER = "/context/expression"
 """JSON Pointer to the code that an edit changes, in the workflow's inputs."""
 
@@ -47,11 +47,14 @@ def require_content(collector: StreamCollector, usage_counter: UsageCounter) -> 
         "usage": usage_counter.to_anthropic(),
     }
     if collector.finished.reason == "length":
-        message = "The model's answer was cut off before it said anything: ask for less, or raise MAX_TOKENS."
+        message = "The model reached its output limit before producing any text. Ask for less, or raise MAX_TOKENS."
         raise Failure("output_truncated", message, status=502, details=details)
     if collector.finished.reason == "content-filter" or not collector.edits:
         raise Failure(
-            "empty_output", "The model answered nothing: ask again, or differently.", status=502, details=details
+            "empty_output",
+            "The model returned an empty response. Try again, or rephrase the question.",
+            status=502,
+            details=details,
         )
 
 

@@ -29,19 +29,19 @@ def _nullable(kind: str, description: str, **keywords: Any) -> dict[str, Any]:
 
 CONTEXT_SCHEMA: Final[dict[str, Any]] = _nullable(
     "object",
-    "The job that the question is about. All of it may be left out.",
+    "The job that the question is about. All fields are optional.",
     properties={
         "expression": _nullable("string", "The job's code.", contentMediaType="text/javascript"),
-        "adaptor": _nullable("string", f"Its adaptor, such as {EXAMPLE}."),
-        "page_name": _nullable("string", "What the job is called."),
-        "input": {"description": "The input of its last run: any JSON."},
-        "output": {"description": "The output of its last run: any JSON."},
-        "log": _nullable("string", "The log of its last run.", contentMediaType="text/plain"),
+        "adaptor": _nullable("string", f"The job's adaptor, e.g. {EXAMPLE}."),
+        "page_name": _nullable("string", "The job's name."),
+        "input": {"description": "The input of the job's last run, as any JSON."},
+        "output": {"description": "The output of the job's last run, as any JSON."},
+        "log": _nullable("string", "The log of the job's last run.", contentMediaType="text/plain"),
     },
     examples=[{"expression": "get('/patients');\n", "adaptor": EXAMPLE, "page_name": "fetch-patients"}],
 )
 META_SCHEMA: Final[dict[str, Any]] = _nullable(
-    "object", "What the answer before returned as meta: what was found then need not be searched for again."
+    "object", "The meta of the previous answer. Lets Job Chat reuse its search results."
 )
 
 
@@ -51,17 +51,17 @@ def _flag(description: str, **keywords: Any) -> Meta:
 
 ContextInput = Annotated[Any, Meta(extra_json_schema=CONTEXT_SCHEMA)]
 ReturnedMeta = Annotated[Any, Meta(extra_json_schema=META_SCHEMA)]
-UseNewPrompt = Annotated[Any, _flag("Whether changes of the job come apart from the text, as suggested_code.")]
-SuggestCode = Annotated[Any, _flag("The same under its newer name.", examples=[True])]
-DownloadAdaptorDocs = Annotated[Any, _flag("Whether the adaptor's description may be fetched. Yes, unless false.")]
-RefreshRag = Annotated[Any, _flag("Whether to forget what was found earlier, and search anew.")]
-Rehearsal = Annotated[Any, _flag("Whether to rehearse: a script answers, and no model is asked.")]
+UseNewPrompt = Annotated[Any, _flag("Return changes to the job as suggested_code, separately from the text.")]
+SuggestCode = Annotated[Any, _flag("Newer name of use_new_prompt.", examples=[True])]
+DownloadAdaptorDocs = Annotated[Any, _flag("Allow downloading the adaptor's docs (default: true).")]
+RefreshRag = Annotated[Any, _flag("Discard earlier search results and search again.")]
+Rehearsal = Annotated[Any, _flag("Rehearse: answer from a script instead of a model.")]
 RehearsalFirst = Annotated[
-    Any, _flag("Whether to rehearse: a script answers, and no model is asked. This server has no key.", examples=[True])
+    Any, _flag("Rehearse: answer from a script instead of a model. This server has no model key.", examples=[True])
 ]
 """Used when the server has no key: the form starts with the rehearsal switched on."""
 ModelScript = Annotated[
-    Any, Meta(extra_json_schema={"description": "What a scripted model plays; only where the server has one."})
+    Any, Meta(extra_json_schema={"description": "The script for a scripted model. Ignored unless the server uses one."})
 ]
 
 _ROLES = ("user", "assistant")
@@ -124,7 +124,7 @@ def build_workflow(settings: Settings | None = None, model: Model | None = None)
         job_chat.__annotations__["rehearsal"] = RehearsalFirst
     return chat(
         job_chat,
-        description="Helps to write OpenFn jobs: answers questions about them, and suggests changes of their code.",
+        description="Helps write OpenFn jobs: answers questions and suggests code changes.",
         readme=files("palaver_jobchat").joinpath("data", "README.md").read_text(encoding="utf-8"),
         system="reject",
         health=health,

@@ -70,7 +70,7 @@ def read_settings(env: Mapping[str, str], folder: Path) -> Settings:
             strict=False,
         )
     except msgspec.ValidationError as error:
-        raise PalaverError(f"A setting of Job Chat cannot be used: {error}. See docs/jobchat.md.") from error
+        raise PalaverError(f"Invalid Job Chat setting: {error}. See docs/jobchat.md.") from error
 
 
 def _strip(value: Any) -> Any:
@@ -83,8 +83,8 @@ def _read_table(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise PalaverError(f"palaver.toml cannot be read: {error}.") from error
+        raise PalaverError(f"Cannot read palaver.toml: {error}.") from error
     table = content.get("jobchat", {})
     if not isinstance(table, dict):
-        raise PalaverError("In palaver.toml, jobchat must be a table: [jobchat].")
+        raise PalaverError("Invalid palaver.toml: 'jobchat' must be a table ([jobchat]).")
     return {name.lower(): value for name, value in cast("dict[str, Any]", table).items()}

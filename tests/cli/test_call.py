@@ -101,7 +101,7 @@ def test_conflicting_output_options_are_a_usage_error(folder: Path) -> None:
     run = palaver("call", "app.py:mechanic", "payload.json", "-o", "x.json", "-O", cwd=folder)
 
     assert run.returncode == 2
-    assert "say different things" in run.stderr
+    assert "error: -o can't be combined with -O." in run.stderr
 
 
 def test_a_service_on_a_server_is_called_by_name_and_by_url(folder: Path) -> None:
@@ -174,8 +174,8 @@ BLOCK_STREAM = b"".join(
     ("status", "body", "code", "out", "err"),
     [
         (200, BLOCK_STREAM + b"event: complete\r\ndata: [1]\r\n\r\n", 0, "[1]\n", "One\ntwo\n"),
-        (200, BLOCK_STREAM, 1, "", "One\ntwo\nerror: The stream broke off before its end.\n"),
-        (502, b"<html>", 1, "", "error: The server answered 502.\n"),
+        (200, BLOCK_STREAM, 1, "", "One\ntwo\nerror: The stream ended unexpectedly.\n"),
+        (502, b"<html>", 1, "", "error: The server responded with status 502.\n"),
         (500, b'{"code": 500, "message": "No."}', 1, "", '{"code":500,"message":"No."}\n'),
     ],
 )
@@ -192,7 +192,7 @@ def test_an_unreachable_url_is_a_one_line_error(tmp_path: Path) -> None:
     run = palaver("call", "http://127.0.0.1:1/services/x", "-", cwd=tmp_path, stdin="{}")
 
     assert (run.returncode, run.stdout) == (1, "")
-    assert run.stderr.startswith("error: http://127.0.0.1:1/services/x could not be reached")
+    assert run.stderr.startswith("error: Cannot reach http://127.0.0.1:1/services/x")
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_inspect_shows_the_workflows_of_a_file(folder: Path) -> None:
         "  inputs      messages  messages, required\n"
         '              subject   string = "maths"  what to explain\n'
         "  parameters  temperature  number = 0.2\n"
-        "  output      a message, or a list of them\n"
+        "  output      a message or a list of messages\n"
         "\n"
         "shout  workflow  app.py:18\n"
         "  inputs      text  string, required\n"
@@ -94,26 +94,30 @@ def test_inspect_describes_the_workflow_at_a_url(tmp_path: Path) -> None:
     assert "not a chat: declared by inspect.flags" in text_run.stdout
     report = msgspec.json.decode(as_json.stdout)
     assert (report["is_chat"], report["evidence"], report["dialect"]) == (True, "inspect.flags", "invoke")
-    assert "Nothing at this URL says what it is." in unknown.stdout
+    assert "No workflow found at this URL." in unknown.stdout
 
 
 NO_KEY_ERROR = (
-    "error: Others can reach 0.0.0.0, and there is no key to tell who they are:"
-    " make one with palaver key create, or bind to 127.0.0.1."
+    "error: Refusing to listen on 0.0.0.0: no valid API key found in the in-memory database."
+    " Use --host 127.0.0.1, or a database with a key (--db)."
 )
-SEVERAL_WORKFLOWS_ERROR = "error: app.py declares several workflows: say which one"
-NOT_A_CHAT_ERROR = "error: shout is not a chat: use palaver call app.py:shout payload.json."
+SEVERAL_WORKFLOWS_ERROR = "error: app.py declares several workflows. Use app.py:NAME."
+NOT_A_CHAT_ERROR = "error: Workflow 'shout' is not a chat. Use `palaver call app.py:shout payload.json` instead."
 ERRORS = {
-    "no such file": (("serve", "nope.py"), 1, "error: There is no file nope.py."),
-    "no such module": (("serve", "nowhere"), 1, "error: There is no file, folder or module nowhere."),
-    "no such name": (("serve", "app.py:nobody"), 1, "error: There is no 'nobody' in app.py."),
-    "a host for all": (("serve", "app.py", "--host", "0.0.0.0"), 2, NO_KEY_ERROR),
-    "no such default": (("serve", "app.py", "--default", "x"), 1, "error: No workflow 'x'. Known: shout, tutor."),
+    "no such file": (("serve", "nope.py"), 1, "error: File 'nope.py' not found."),
+    "no such module": (("serve", "nowhere"), 1, "error: File, folder or module 'nowhere' not found."),
+    "no such name": (("serve", "app.py:nobody"), 1, "error: 'nobody' not found in app.py."),
+    "a host for all": (("serve", "app.py", "--host", "0.0.0.0"), 1, NO_KEY_ERROR),
+    "no such default": (
+        ("serve", "app.py", "--default", "x"),
+        1,
+        "error: Workflow 'x' not found. Available: shout, tutor.",
+    ),
     "a chat with what is no chat": (("chat", "app.py:shout"), 1, NOT_A_CHAT_ERROR),
     "a chat with one of several": (("chat", "app.py"), 1, SEVERAL_WORKFLOWS_ERROR),
-    "an unknown workflow": (("chat", "nobody"), 1, "error: There is no workflow 'nobody' here."),
-    "an unknown command": (("dance",), 2, "Error: No such command 'dance'."),
-    "no such payload": (("call", "echo", "nope.json"), 2, "Error: "),
+    "an unknown workflow": (("chat", "nobody"), 1, "error: Workflow 'nobody' not found."),
+    "an unknown command": (("dance",), 2, "error: Unknown command 'dance'."),
+    "no such payload": (("call", "echo", "nope.json"), 1, "error: Cannot read nope.json: no such file or directory."),
 }
 
 
@@ -132,10 +136,7 @@ def test_a_file_that_cannot_be_loaded_is_named_with_its_error(folder: Path) -> N
 
     broken, odd = palaver("serve", "broken.py", cwd=folder), palaver("serve", "odd.py", cwd=folder)
 
-    assert (
-        broken.stderr
-        == "error: broken.py could not be loaded: ZeroDivisionError: division by zero (broken.py, line 2)\n"
-    )
+    assert broken.stderr == "error: Cannot load broken.py: ZeroDivisionError: division by zero (broken.py, line 2)\n"
     assert odd.stderr.startswith("error: f is declared as a chat but takes no history")
 
 
@@ -163,9 +164,9 @@ def test_call_reports_every_fault_with_its_path(folder: Path) -> None:
     not_json = palaver("call", "app.py:shout", "-", cwd=folder, stdin="{")
 
     assert run.returncode == not_json.returncode == 1
-    assert "/inputs/text: Input 'text' does not fit" in run.stderr
-    assert "/inputs/more: There is no input 'more'." in run.stderr
-    assert "error: The body is not valid JSON" in not_json.stderr
+    assert "/inputs/text: Input 'text' must be" in run.stderr
+    assert "/inputs/more: Unknown input 'more'." in run.stderr
+    assert "error: Invalid JSON" in not_json.stderr
 
 
 def test_call_and_chat_reach_a_server_by_url(tmp_path: Path) -> None:
@@ -188,8 +189,8 @@ def test_a_piped_chat_has_a_history_and_obeys_slash_commands(folder: Path) -> No
     assert run.returncode == 0
     assert run.stdout.startswith("Hello. What brings you here today?\nHow long have you been glad about your code?\n")
     assert "user: I am glad about my code\nassistant: How long" in run.stdout
-    assert "The conversation is forgotten.\nNothing has been said yet." in run.stdout
-    assert "/again     ask the last question again" in run.stdout
+    assert "Started a new conversation.\nNo messages yet." in run.stdout
+    assert "/again     resend the last message" in run.stdout
     assert "never asked" not in run.stdout
 
 
@@ -198,7 +199,7 @@ def test_chat_takes_inputs_and_parameters_as_options(folder: Path) -> None:
     bad = palaver("chat", "app.py:tutor", "-p", "temperature=hot", cwd=folder, stdin="Go\n")
 
     assert run.stdout == "About physics, at 1.0.\n"
-    assert "error: Parameter 'temperature' does not fit" in bad.stdout
+    assert "error: Parameter 'temperature' must be" in bad.stdout
 
 
 def test_output_of_a_chat_cannot_contain_terminal_escapes(folder: Path) -> None:
@@ -244,4 +245,4 @@ def test_an_invalid_setting_is_named_in_the_error(folder: Path, monkeypatch: pyt
 
     run = palaver("doctor", cwd=folder)
 
-    assert (run.returncode, run.stderr) == (2, "error: Setting PALAVER_PORT: Expected `int`, got `str`.\n")
+    assert (run.returncode, run.stderr) == (2, "error: Invalid PALAVER_PORT 'many': must be an integer.\n")

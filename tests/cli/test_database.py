@@ -89,12 +89,12 @@ def test_a_suggested_postgresql_command_has_no_password() -> None:
 
 
 @pytest.mark.parametrize("command", [["migrate"], ["backup", "x.zip"], ["restore", "x.zip"]])
-def test_an_unsupported_database_url_is_a_one_line_error_with_exit_code_2(palaver: Palaver, command: list[str]) -> None:
-    assert palaver(*command, "--db", "mysql://root:secret@h/x") == (
-        2,
-        "",
-        "error: No database at 'mysql://root:***@h/x': give a path, sqlite:///path or postgresql://host/name.\n",
+def test_an_unsupported_database_url_is_an_error_with_exit_code_2(palaver: Palaver, command: list[str]) -> None:
+    error = (
+        "error: Invalid value for '--db': Unsupported database URL 'mysql://root:***@h/x'."
+        f" Use a path, sqlite:///path or postgresql://host/name.\nTry 'palaver {command[0]} --help'.\n"
     )
+    assert palaver(*command, "--db", "mysql://root:secret@h/x") == (2, "", error)
 
 
 # migrate
@@ -103,10 +103,10 @@ def test_an_unsupported_database_url_is_a_one_line_error_with_exit_code_2(palave
 def test_migrate_creates_a_database_and_reports_it(palaver: Palaver, tmp_path: Path) -> None:
     path = tmp_path / "data" / "palaver" / "palaver.db"
 
-    assert palaver("migrate", "--dry-run") == (0, f"{path} would be made, in form {SCHEMA_VERSION}.\n", "")
+    assert palaver("migrate", "--dry-run") == (0, f"Would create {path} (schema version {SCHEMA_VERSION}).\n", "")
     assert not path.exists()
-    assert palaver("migrate") == (0, f"{path} was made, in form {SCHEMA_VERSION}.\n", "")
-    assert palaver("migrate") == (0, f"{path} is up to date (form {SCHEMA_VERSION}).\n", "")
+    assert palaver("migrate") == (0, f"Created {path} (schema version {SCHEMA_VERSION}).\n", "")
+    assert palaver("migrate") == (0, f"{path} is up to date (schema version {SCHEMA_VERSION}).\n", "")
     assert oct(stat.S_IMODE(path.parent.stat().st_mode)) == "0o700"
 
 
@@ -116,10 +116,10 @@ def test_migrate_upgrades_a_database_and_reports_versions_and_backup_as_json(
     palaver("migrate", "--db", "my.db")
     head, path = expect_newer_schema(), tmp_path / "my.db"
 
-    would = f"my.db would be brought from form {SCHEMA_VERSION} to form {head}.\n"
+    would = f"Would upgrade my.db from schema version {SCHEMA_VERSION} to {head}.\n"
     assert palaver("migrate", "--db", "my.db", "--dry-run") == (0, would, "")
     with FileLock(lock_path(path)):
-        refused = (2, "", "error: A server is at work on my.db: stop it first.\n")
+        refused = (1, "", "error: A server is using my.db. Stop it first.\n")
         assert palaver("migrate", "--db", "my.db") == refused
     code, out, err = palaver("migrate", "--db", "my.db", "--json")
 
@@ -144,7 +144,8 @@ def test_migrate_reports_versions_and_backup_as_text(
 
     [copy] = tmp_path.glob("*.backup")
     message = (
-        f"my.db was brought from form {SCHEMA_VERSION} to form {head}. As it was before, it is kept as {copy.name}.\n"
+        f"Upgraded my.db from schema version {SCHEMA_VERSION} to {head}."
+        f" A copy of the previous version is in {copy.name}.\n"
     )
     assert (code, out) == (0, message)
 
@@ -154,12 +155,14 @@ def test_migrate_works_with_postgresql(
 ) -> None:
     masked_url = postgres_url.replace(postgres_url.partition("palaver:")[2].partition("@")[0], "***")
 
-    assert palaver("migrate", "--db", postgres_url) == (0, f"{masked_url} was made, in form {SCHEMA_VERSION}.\n", "")
-    assert palaver("migrate", "--db", postgres_url) == (0, f"{masked_url} is up to date (form {SCHEMA_VERSION}).\n", "")
+    created = f"Created {masked_url} (schema version {SCHEMA_VERSION}).\n"
+    up_to_date = f"{masked_url} is up to date (schema version {SCHEMA_VERSION}).\n"
+    assert palaver("migrate", "--db", postgres_url) == (0, created, "")
+    assert palaver("migrate", "--db", postgres_url) == (0, up_to_date, "")
     head = expect_newer_schema()
     assert palaver("migrate", "--db", postgres_url, "--dry-run") == (
         0,
-        f"{masked_url} would be brought from form {SCHEMA_VERSION} to form {head}.\n",
+        f"Would upgrade {masked_url} from schema version {SCHEMA_VERSION} to {head}.\n",
         "",
     )
 
@@ -172,15 +175,15 @@ def test_a_database_is_backed_up_and_restored(palaver: Palaver, tmp_path: Path) 
     path = tmp_path / "data" / "palaver" / "palaver.db"
     size = f"{path.stat().st_size:,}"
 
-    assert palaver("backup", "b.zip") == (0, f"b.zip: {path}, {size} bytes, form {SCHEMA_VERSION}.\n", "")
-    assert palaver("backup", "b.zip") == (2, "", "error: b.zip is there already: give another name.\n")
-    assert palaver("restore", "b.zip")[0] == 2
+    assert palaver("backup", "b.zip") == (0, f"b.zip: {path}, {size} bytes, schema version {SCHEMA_VERSION}.\n", "")
+    assert palaver("backup", "b.zip") == (1, "", "error: b.zip already exists. Choose another name.\n")
+    assert palaver("restore", "b.zip")[0] == 1
     code, out, err = palaver("restore", "b.zip", "--force")
 
     [previous] = path.parent.glob("*.aside")
     assert (code, err) == (0, "")
-    assert out.startswith(f"{path} is as it was at 20")
-    assert out.endswith(f" UTC, form {SCHEMA_VERSION}. What was there before is kept as {previous}.\n")
+    assert out.startswith(f"Restored {path} from the backup of 20")
+    assert out.endswith(f" UTC (schema version {SCHEMA_VERSION}). The previous database was renamed to {previous}.\n")
 
 
 def test_backup_and_restore_report_as_json(palaver: Palaver, tmp_path: Path) -> None:
@@ -203,7 +206,13 @@ def test_backup_and_restore_name_the_program_to_use_for_postgresql(palaver: Pala
 
     masked_url = "--dbname=postgresql://palaver@db.example.org/palaver"
 
-    backup_error = f"error: PostgreSQL has a program for that: pg_dump --format=custom --file=b.dump {masked_url}\n"
+    backup_error = (
+        "error: palaver backup supports SQLite only. For PostgreSQL, run:"
+        f" pg_dump --format=custom --file=b.dump {masked_url}\n"
+    )
     assert palaver("backup", "b.dump", "--db", url) == (2, "", backup_error)
-    restore_error = f"error: PostgreSQL has a program for that: pg_restore --clean --if-exists {masked_url} b.dump\n"
+    restore_error = (
+        "error: palaver restore supports SQLite only. For PostgreSQL, run:"
+        f" pg_restore --clean --if-exists {masked_url} b.dump\n"
+    )
     assert palaver("restore", "b.dump", "--db", url) == (2, "", restore_error)

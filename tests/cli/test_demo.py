@@ -121,6 +121,6 @@ def test_fresh_is_refused_for_a_configured_database(tmp_path: Path) -> None:
 
     assert (run.returncode, run.stderr) == (
         2,
-        "error: --fresh forgets the demo's own database, but db names another: leave one of them out.\n",
+        "error: --fresh can't be combined with a configured database (setting 'db').\nTry 'palaver demo --help'.\n",
     )
     assert configured_db.read_bytes() == b"mine"

@@ -26,9 +26,10 @@ def test_data_of_a_user_is_counted_and_erased_only_with_yes(tmp_path: Path) -> N
     after = run(command, ["--user", "ada", "--db", path, "--json"])
 
     assert counted.output == (
-        "Found: 0 threads, 1 runs, 1 responses, 0 files, 0 spans, 0 feedback. Nothing was erased: say --yes.\n"
+        "Found: 0 threads, 1 run, 1 response, 0 files, 0 spans, 0 feedback."
+        " Nothing was erased. Pass --yes to erase it.\n"
     )
-    assert erased.output == "Erased: 0 threads, 1 runs, 1 responses, 0 files, 0 spans, 0 feedback.\n"
+    assert erased.output == "Erased: 0 threads, 1 run, 1 response, 0 files, 0 spans, 0 feedback.\n"
     assert (
         after.output == '{"threads":0,"runs":0,"responses":0,"files":0,"spans":0,"feedback":0,"running":0,"kept":[]}\n'
     )
@@ -50,7 +51,7 @@ def test_testset_rows_copied_from_a_session_are_listed_but_not_erased(tmp_path: 
 
     assert erased.output == (
         "Erased: 0 threads, 0 runs, 0 responses, 0 files, 0 spans, 0 feedback.\n"
-        "Kept, as copies in test sets; change or purge these yourself:\n"
+        "Copies kept in test sets (edit or purge them yourself):\n"
         "  ts_1  row_00000000000000000000000001\n"
     )
     assert after.output == (

@@ -91,7 +91,7 @@ def test_a_conversation_is_printed_in_full_with_its_path_dialect_and_side(extrac
         "user (ann)\n"
         "  Weather?\n"
         "  file: image/* https://example.org/a.png\n"
-        "  file: application/pdf b.pdf 4 characters of base64\n"
+        "  file: application/pdf b.pdf 4 base64 characters\n"
         '  data chat-completions:mystery: {"type":"mystery","x":1}\n'
         "assistant\n"
         "  reasoning: Rain, I think.\n"
@@ -122,8 +122,8 @@ def test_every_other_kind_of_part_has_a_label(extract: Extract) -> None:
         "\n"
         "assistant\n"
         "  reasoning: (encrypted)\n"
-        '  error of a call: {"a":1}\n'
-        "  file: image/png 24 characters in its URL\n"
+        '  error of unknown call: {"a":1}\n'
+        "  file: image/png data URL of 24 characters\n"
     )
 
 
@@ -147,8 +147,8 @@ def test_terminal_escapes_in_a_conversation_are_neutralized(extract: Extract) ->
         "line 1: (the whole value)  chat-completions  3 messages  user: [31mred0m\\u202e[bold]b[/bold] tab\n"
     )
     assert no_match == (
-        "No conversation was found.\n  the value: has no list under any of the known keys"
-        " (it has \\x1b[31mred\\x9b0m\\u202e[bold]b[/bold]\\ttab\\x07)\n"
+        "No conversation found.\n  the value: has no list under a known key"
+        " (keys: \\x1b[31mred\\x9b0m\\u202e[bold]b[/bold]\\ttab\\x07)\n"
     )
     assert msgspec.json.decode(strict) == value
     for out in (full, line, as_json, strict, no_match):
@@ -160,7 +160,7 @@ def test_terminal_escapes_in_a_conversation_are_neutralized(extract: Extract) ->
     [
         (
             {"messages": [USER_MESSAGE, ASSISTANT_MESSAGE, {"content": "x"}]},
-            ["  /messages: element 2 has no role (it has content)"],
+            ["  /messages: element 2 has no role (keys: content)"],
         ),
         (
             {"prompt": [1], "outputs": "x"},
@@ -173,7 +173,7 @@ def test_without_a_conversation_every_path_has_a_reason(extract: Extract, value:
     run = extract("x.json", text(value))
 
     assert (run.code, run.err) == (1, "")
-    assert run.out.splitlines() == ["No conversation was found.", *reasons]
+    assert run.out.splitlines() == ["No conversation found.", *reasons]
 
 
 def test_prefer_selects_the_input_or_the_output_side(extract: Extract) -> None:
@@ -221,8 +221,8 @@ def test_strict_prints_the_reasons_to_stderr_if_nothing_is_found(extract: Extrac
     text_run, as_json = extract("x.json", value, "--strict"), extract("x.json", value, "--strict", "--json")
 
     assert text_run.err == as_json.err
-    assert text_run.err.splitlines()[0] == "No conversation was found."
-    assert text_run.err.splitlines()[-1] == "Without --strict there is one: (the whole value)  langchain  1 message"
+    assert text_run.err.splitlines()[0] == "No conversation found."
+    assert text_run.err.splitlines()[-1] == "hint: Found without --strict: (the whole value)  langchain  1 message"
     assert (text_run.out, as_json.out) == ("", "null\n")
     assert (text_run.code, as_json.code) == (1, 1)
 
@@ -234,13 +234,13 @@ def test_strict_prints_one_output_line_per_input_line(extract: Extract) -> None:
 
     assert text_run.out == '[{"role":"user","content":"hi"}]\nnull\nnull\n'
     assert text_run.err == (
-        "line 2 is not JSON: invalid character (byte 0)\n"
+        "line 2 is not valid JSON: invalid character (byte 0)\n"
         "line 3: /prompt: element 0 is not an object\n"
-        "3 records: 1 conversation, 1 without, 1 that could not be read\n"
+        "3 records: 1 conversation, 1 without, 1 invalid\n"
     )
     assert [msgspec.json.decode(line) for line in as_json.out.splitlines()] == [
         {"line": 1, "messages": [USER_MESSAGE]},
-        {"line": 2, "error": "The line is not JSON: invalid character (byte 0)."},
+        {"line": 2, "error": "The line is not valid JSON: invalid character (byte 0)."},
         {"line": 3, "messages": None, "reasons": [{"path": "/prompt", "why": "element 0 is not an object"}]},
     ]
 
@@ -250,8 +250,8 @@ def test_strict_prints_one_output_line_per_input_line(extract: Extract) -> None:
 MIXED_LINES = f"{text(CHAT)}\n \noops\n{text({'a': 1})}\n{text({'choices': [{'message': ASSISTANT_MESSAGE}]})}\n"
 MIXED_OUTPUT = (
     "line 1: /messages  chat-completions  1 message  user: hi\n"
-    "line 3 is not JSON: invalid character (byte 0)\n"
-    "line 4: no conversation: the value: has no list under any of the known keys (it has a)\n"
+    "line 3 is not valid JSON: invalid character (byte 0)\n"
+    "line 4: no conversation: the value: has no list under a known key (keys: a)\n"
     "line 5: /choices  chat-completions  output  1 message  assistant: hello\n"
 )
 
@@ -261,7 +261,7 @@ def test_each_record_gets_a_line_and_an_invalid_one_does_not_stop_the_rest(extra
     run = extract(name, MIXED_LINES)
 
     assert run.out == MIXED_OUTPUT
-    assert run.err == "4 records: 2 conversations, 1 without, 1 that could not be read\n"
+    assert run.err == "4 records: 2 conversations, 1 without, 1 invalid\n"
     assert run.code == 1
 
 
@@ -269,7 +269,7 @@ def test_json_lines_are_recognized_despite_an_invalid_first_line(extract: Extrac
     run = extract("-", f"oops\n{text(CHAT)}\n")
 
     assert run.out.splitlines() == [
-        "line 1 is not JSON: invalid character (byte 0)",
+        "line 1 is not valid JSON: invalid character (byte 0)",
         "line 2: /messages  chat-completions  1 message  user: hi",
     ]
 
@@ -300,7 +300,7 @@ def test_the_summary_of_each_record_is_a_single_line(extract: Extract) -> None:
         'line 2: (the whole value)  chat-completions  1 message  assistant: weather({"city": "Oslo"})',
         (
             "line 3: no conversation: /messages: is text, not messages; /history: is text, not messages; "
-            "/logs: is text, not messages; and 2 more"
+            "/logs: is text, not messages; 2 more"
         ),
         "line 4: (the whole value)  chat-completions  1 message",
     ]
@@ -311,11 +311,11 @@ def test_json_output_of_lines_has_line_numbers(extract: Extract) -> None:
 
     assert [msgspec.json.decode(line) for line in run.out.splitlines()] == [
         {"line": 1, **server_answer(CHAT)},
-        {"line": 3, "error": "The line is not JSON: invalid character (byte 0)."},
+        {"line": 3, "error": "The line is not valid JSON: invalid character (byte 0)."},
         {
             "line": 4,
             **server_answer({"a": 1}),
-            "reasons": [{"path": "", "why": "has no list under any of the known keys (it has a)"}],
+            "reasons": [{"path": "", "why": "has no list under a known key (keys: a)"}],
         },
         {"line": 5, **server_answer({"choices": [{"message": ASSISTANT_MESSAGE}]})},
     ]
@@ -347,13 +347,13 @@ def test_a_single_document_is_recognized_in_any_layout(extract: Extract, content
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        ("", "x.json is empty: there is no JSON in it."),
-        ('{"messages": [', "x.json is not JSON: input data was truncated."),
-        ('{\n "a": 1,\n "b": {}\n', "x.json is not JSON: input data was truncated."),
-        ("{'a': 1}", "x.json is not JSON: object keys must be strings (byte 1)."),
-        (b'"\xff"', "x.json is not UTF-8."),
-        ('{"messages": []}'.encode("utf-16"), "x.json is not UTF-8."),
-        ("[" * 100_000 + "]" * 100_000, "x.json is nested too deep to be read."),
+        ("", "x.json is empty: expected JSON."),
+        ('{"messages": [', "x.json is not valid JSON: input data was truncated."),
+        ('{\n "a": 1,\n "b": {}\n', "x.json is not valid JSON: input data was truncated."),
+        ("{'a': 1}", "x.json is not valid JSON: object keys must be strings (byte 1)."),
+        (b'"\xff"', "x.json is not valid UTF-8."),
+        ('{"messages": []}'.encode("utf-16"), "x.json is not valid UTF-8."),
+        ("[" * 100_000 + "]" * 100_000, "x.json is nested too deeply."),
     ],
 )
 def test_an_unreadable_document_is_a_one_line_error(extract: Extract, content: str | bytes, error: str) -> None:
@@ -372,9 +372,9 @@ def test_a_path_that_is_not_a_readable_file_is_a_one_line_error(
         printed.append((exit_info.value.code, capsys.readouterr().err))
 
     assert printed == [
-        (1, "error: missing.json cannot be read: No such file or directory.\n"),
-        (1, "error: . is a folder: give a file.\n"),
-        (1, "error: a\\x00b cannot be read: embedded null byte.\n"),
+        (1, "error: Cannot read missing.json: no such file or directory.\n"),
+        (1, "error: Cannot read .: is a directory.\n"),
+        (1, "error: Cannot read a\\x00b: embedded null byte.\n"),
     ]
 
 
@@ -384,8 +384,8 @@ def test_a_value_nested_too_deep_to_print_is_reported(extract: Extract, monkeypa
 
     monkeypatch.setattr("palaver.cli.extract.read_conversation", refuse)
 
-    assert extract("x.json", text(CHAT)).err == "error: The value is nested too deep to be printed.\n"
-    assert extract("x.jsonl", text(CHAT)).out == "line 1 is nested too deep to be printed\n"
+    assert extract("x.json", text(CHAT)).err == "error: The value is nested too deeply to print.\n"
+    assert extract("x.jsonl", text(CHAT)).out == "line 1 is nested too deeply to print\n"
 
 
 def test_wrong_usage_exits_with_2(extract: Extract) -> None:
@@ -493,7 +493,7 @@ def test_notes_on_stderr_are_printed_intact_with_a_progress_bar(
     run = extract("large.jsonl", (tmp_path / "large.jsonl").read_bytes() + b"oops\n", "--strict")
 
     assert run.out.count("\n") == count + 1
-    assert f"line {count + 1} is not JSON: invalid character (byte 0)\n" in screen.terminal_output()
+    assert f"line {count + 1} is not valid JSON: invalid character (byte 0)\n" in screen.terminal_output()
 
 
 def test_there_is_no_progress_bar_without_a_terminal(extract: Extract, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_the_list_shows_scopes_state_and_last_use_of_each_key(tmp_path: Path) ->
     assert run(tmp_path, "list").stdout.splitlines() == [
         "id            project  scopes       state                        last used   name",
         f"key_{first.id}  default  admin        expired 1970-01-01 00:00     1970-01-01  mine",
-        f"key_{second.id}  team-a   invoke,read  good until 2099-12-31 00:00  never       unnamed",
+        f"key_{second.id}  team-a   invoke,read  active until 2099-12-31 00:00  never       unnamed",
     ]
     assert [row["id"] for row in list_keys(tmp_path, "--project", "team-a")] == [f"key_{second.id}"]
 
@@ -104,7 +104,7 @@ def test_a_key_is_revoked_by_its_id_or_by_the_full_key(tmp_path: Path, form: str
 
     revoked_run = run(tmp_path, "revoke", secret if form == "whole" else f"key_{key.id}")
 
-    assert revoked_run.stdout == f"Revoked key_{key.id} (lost) of the project default.\n"
+    assert revoked_run.stdout == f"Revoked key_{key.id} (lost) in project default.\n"
     assert [(row["name"], row["revoked_at"] is not None) for row in list_keys(tmp_path)] == [
         ("lost", True),
         ("kept", False),
@@ -126,27 +126,31 @@ def test_an_unknown_key_cannot_be_revoked(tmp_path: Path, key: str, shown_key: s
     with pytest.raises(PalaverError) as raised:
         run(tmp_path, "revoke", key)
 
-    assert raised.value.message == f"There is no key {shown_key}: see palaver key list."
+    assert raised.value.message == f"API key {shown_key} not found. See `palaver key list`."
 
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--expires", "3w"], "'3w' is no time to expire: use 90d, 12h or 2026-12-31."),
-        (["--expires", ""], "'' is no time to expire: use 90d, 12h or 2026-12-31."),
-        (["--expires", "2001-01-01"], "'2001-01-01' has passed: a key must expire in the future."),
-        (["--scope", "root"], "There is no scope 'root': use invoke, read, admin."),
-        (["--name", ""], "A key's name is 1 to 100 printable characters."),
+        (["--expires", "3w"], "Invalid expiry '3w': use 90d, 12h or 2026-12-31."),
+        (["--expires", ""], "Invalid expiry '': use 90d, 12h or 2026-12-31."),
+        (["--expires", "2001-01-01"], "Invalid expiry '2001-01-01': must be in the future."),
+        (["--scope", "root"], "Unknown scope 'root'. Available: invoke, read, admin."),
+        (["--name", ""], "The name of an API key must be 1 to 100 printable characters."),
         (
             ["--project", "Team A"],
-            "'Team A' cannot name a project: use a-z, 0-9 and '-', at most 32, and no '-' first.",
+            "Invalid project name 'Team A': use at most 32 characters (a-z, 0-9 and '-'), not starting with '-'.",
         ),
     ],
 )
-def test_invalid_options_are_a_one_line_error_with_exit_code_2(tmp_path: Path, arguments: list[str], line: str) -> None:
+def test_invalid_options_are_an_error_with_exit_code_2(tmp_path: Path, arguments: list[str], line: str) -> None:
     create_run = palaver("key", "create", *arguments, "--db", "palaver.db", cwd=tmp_path)
 
-    assert (create_run.returncode, create_run.stdout, create_run.stderr) == (2, "", f"error: {line}\n")
+    assert (create_run.returncode, create_run.stdout, create_run.stderr) == (
+        2,
+        "",
+        f"error: {line}\nTry 'palaver key create --help'.\n",
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -80,5 +80,5 @@ def test_answers_are_exported_one_per_line(path: Path, tmp_path: Path) -> None:
 
 
 def test_an_unknown_review_is_an_error(path: Path) -> None:
-    with pytest.raises(NotFound, match="There is no review 'rv_9'"):
+    with pytest.raises(NotFound, match="Review 'rv_9' not found"):
         run(path, "export", "rv_9")

@@ -225,12 +225,12 @@ def test_broken_attacks_are_shown_with_request_and_response_but_without_the_key(
         result = doctor(url, key=key)
 
     lines = result.output.splitlines()
-    first = lines.index("✗ S1.2 foreign-host    a page cannot make its own name lead here")
-    assert lines[0] == f"{url}: a server that does not say it is a Palaver, with a key"
-    assert lines[first + 1] == "    sent: GET /health with Host: palaver-doctor.invalid"
-    assert lines[first + 2].startswith("    came: 200: root:x:0 Traceback")
-    assert lines[-1] == f"0 of {len(ATTACKS)} held, {len(ATTACKS)} broken."
-    assert "    came: 200, with a body that is not shown" in lines
+    first = lines.index("✗ foreign-host    rejects foreign Host headers (DNS rebinding)")
+    assert lines[0] == f"{url}: not identified as Palaver, authenticated"
+    assert lines[first + 1] == "    request: GET /health with Host: palaver-doctor.invalid"
+    assert lines[first + 2].startswith("    response: 200: root:x:0 Traceback")
+    assert lines[-1] == f"0 of {len(ATTACKS)} checks passed, {len(ATTACKS)} failed."
+    assert "    response: 200, body not shown" in lines
     assert "s" * 20 not in result.output
 
 
@@ -243,8 +243,8 @@ def test_json_has_all_fields_of_every_finding() -> None:
     assert report["checks"][1] == {
         "name": "one-host",
         "statement": "S1.2",
-        "says": "a request has exactly one Host",
-        "sent": "GET /health without Host",
+        "says": "requires exactly one Host header",
+        "sent": "GET /health without a Host header",
         "came": "200: root:x:0 Traceback (most recent call last) GET /health HTTP/1.1\\r\\nConnection: close",
         "verdict": "broken",
     }
@@ -256,14 +256,14 @@ def test_json_has_all_fields_of_every_finding() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["https://chat.example.org"], "chat.example.org is not this machine. Attack no server that is not yours"),
+        (["https://chat.example.org"], "chat.example.org is not this machine. Only probe servers that you own"),
         (["http://192.0.2.1:8642"], "192.0.2.1 is not this machine."),
         (["http://localhost.example.org"], "localhost.example.org is not this machine."),
-        (["http://localhost:1", "--key-file", "nowhere.key"], "nowhere.key cannot be read"),
-        (["http://localhost:1", "--key-file", "-"], "What is in standard input is no key"),
-        (["http://localhost:1", "app.py"], "--attack asks a server: leave TARGET and --db out."),
-        (["ftp://localhost/"], "is neither http nor https"),
-        (["http://127.0.0.1:1"], "http://127.0.0.1:1 cannot be reached"),
+        (["http://localhost:1", "--key-file", "nowhere.key"], "Cannot read nowhere.key"),
+        (["http://localhost:1", "--key-file", "-"], "Invalid key in standard input"),
+        (["http://localhost:1", "app.py"], "--attack can't be combined with TARGET or --db."),
+        (["ftp://localhost/"], "must start with http"),
+        (["http://127.0.0.1:1"], "Cannot reach http://127.0.0.1:1"),
     ],
 )
 def test_targets_and_key_files_that_cannot_be_used_are_refused(arguments: list[str], message: str) -> None:
@@ -275,7 +275,7 @@ def test_targets_and_key_files_that_cannot_be_used_are_refused(arguments: list[s
 def test_a_key_is_not_sent_over_plain_http() -> None:
     result = doctor("http://192.0.2.1", "--yes-it-is-mine", key="plv_abcd1234_x")
 
-    assert str(result.exception) == "Over http others could read the key on its way: give https://…, or no key."
+    assert str(result.exception) == "Refusing to send a key over plain HTTP. Use https://… or pass no key."
 
 
 def test_a_key_that_the_server_rejects_is_an_error(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_a_key_that_the_server_rejects_is_an_error(tmp_path: Path) -> None:
     with running_server(tmp_path / "web", database) as url:
         refused = doctor(url, "--key-file", "-", stdin=f"{key[:-1]}\n")
 
-    assert str(refused.exception).startswith("The key is not good at 127.0.0.1:")
+    assert str(refused.exception).endswith(" rejected the key as invalid or expired. Use another key or none.")
 
 
 def test_warns_about_a_key_file_that_others_can_read(tmp_path: Path) -> None:
@@ -295,11 +295,11 @@ def test_warns_about_a_key_file_that_others_can_read(tmp_path: Path) -> None:
     path.chmod(0o600)
     second = doctor("http://127.0.0.1:1", "--key-file", str(path))
 
-    message = f"warning: Others can read {path}, which has a key in it. chmod 600 {path} makes it yours alone.\n"
+    message = f"warning: Other users can read {path}, which contains an API key. Run `chmod 600 {path}`.\n"
     assert (first.stderr, second.stderr) == (message, "")
 
 
 def test_attack_options_require_attack() -> None:
     result = CliRunner().invoke(cli, ["doctor", "--yes-it-is-mine"], standalone_mode=False)
 
-    assert str(result.exception) == "--key-file and --yes-it-is-mine go with --attack."
+    assert str(result.exception) == "--key-file and --yes-it-is-mine require --attack."

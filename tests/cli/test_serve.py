@@ -21,7 +21,7 @@ def test_serve_prints_a_line_for_each_workflow_and_the_address(tmp_path: Path) -
     assert lines == [
         f"eliza     chat      eliza.py:{_first_line('eliza')}",
         f"headline  workflow  headline.py:{_first_line('headline')}",
-        f"Serving at {server.url}  (Ctrl+C stops)",
+        f"Serving at {server.url}  (Ctrl+C to stop)",
     ]
 
 
@@ -38,8 +38,8 @@ def test_unknown_settings_get_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     with server_process(tmp_path, "from palaver.testing import echo\n") as server:
         assert server.lines[:2] == [
-            "hint: palaver.toml sets max_bdoy, which is no setting. Write max_body.",
-            "hint: palaver.toml sets zebra, which is no setting. Remove it; docs/settings.md lists what there is.",
+            "warning: Unknown setting 'max_bdoy' in palaver.toml. Did you mean 'max_body'?",
+            "warning: Unknown setting 'zebra' in palaver.toml. See docs/settings.md for all settings.",
         ]
 
 
@@ -142,5 +142,5 @@ def test_an_invalid_port_is_a_one_line_error(tmp_path: Path, port: str) -> None:
         command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60, check=False
     )
 
-    expected_error = f"error: Setting port: {port} is none. Ports go to 65535, and 0 picks a free one.\n"
+    expected_error = f"error: Invalid PALAVER_PORT {port}: must be between 0 and 65535 (0 picks a free port).\n"
     assert (run.returncode, run.stderr) == (2, expected_error)

@@ -3,11 +3,12 @@
 from itertools import pairwise
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from palaver.cli.testset import convert_testset
-from palaver.errors import InvalidValue, PalaverError, TargetNotFound, UnsupportedMediaType
+from palaver.errors import InvalidValue, PalaverError, TargetNotFound
 
 CSV = b'__id__,q,messages,n\r\nab,007,"[{""role"":""user"",""content"":""hi""}]",\r\ncd,"""=1""",,1.50\r\n'
 JSONL = b'{"__id__":"ab","q":"007","messages":[{"role":"user","content":"hi"}]}\n{"__id__":"cd","q":"=1","n":"1.50"}\n'
@@ -25,9 +26,8 @@ def test_converting_through_all_formats_and_back_gives_the_same_file(tmp_path: P
     (tmp_path / "a.csv").write_bytes(CSV)
 
     for source, target in pairwise(names):
-        assert (
-            _run(tmp_path / source, tmp_path / target).stderr == f"2 rows with 3 columns are in {tmp_path / target}.\n"
-        )
+        report = f"Wrote 2 rows with 3 columns to {tmp_path / target}.\n"
+        assert _run(tmp_path / source, tmp_path / target).stderr == report
 
     assert (tmp_path / "b.jsonl").read_bytes() == JSONL
     assert (tmp_path / "e.csv").read_bytes() == CSV
@@ -45,7 +45,7 @@ def test_types_text_reads_every_cell_as_text(tmp_path: Path) -> None:
 def test_values_wrapped_into_rows_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b'[5, {"a": 1}]')
 
-    assert "1 of them were no objects" in _run(tmp_path / "a.json", tmp_path / "a.csv").stderr
+    assert "hint: 1 non-object value stored" in _run(tmp_path / "a.json", tmp_path / "a.csv").stderr
     assert (tmp_path / "a.csv").read_bytes() == b"value,a\r\n5,\r\n,1\r\n"
 
 
@@ -54,12 +54,12 @@ def test_values_wrapped_into_rows_are_reported(tmp_path: Path) -> None:
     [
         ("bad.csv", "out.jsonl", InvalidValue),
         ("missing.csv", "out.jsonl", TargetNotFound),
-        ("bad.csv", "out.xlsx", UnsupportedMediaType),
+        ("bad.csv", "out.xlsx", click.UsageError),
         ("good.csv", "no/such/folder/out.jsonl", TargetNotFound),
     ],
 )
 def test_a_failed_conversion_leaves_the_target_unchanged(
-    tmp_path: Path, source: str, target: str, error: type[PalaverError]
+    tmp_path: Path, source: str, target: str, error: type[PalaverError | click.UsageError]
 ) -> None:
     (tmp_path / "good.csv").write_bytes(b"a\n1\n")
     (tmp_path / "bad.csv").write_bytes(b"a\n1,2\n")

@@ -84,7 +84,7 @@ def test_exported_threads_are_imported_unchanged(folder: Path, tmp_path: Path) -
     first_import = run(other_folder, "import", "-", stdin=saved)
     second_import = run(other_folder, "import", "-", "--json", stdin=saved)
 
-    assert first_import.output == "2 made, 0 there already.\n"
+    assert first_import.output == "2 created, 0 unchanged.\n"
     assert msgspec.json.decode(second_import.output) == {"created": 0, "unchanged": 2, "threads": []}
     assert run(other_folder, "export").stdout_bytes == saved
     assert b"\x1b" not in saved
@@ -104,7 +104,7 @@ def test_the_export_format_follows_the_file_extension(folder: Path) -> None:
     assert msgspec.json.decode(lines.read_bytes())["id"] == "conv_sky"
     (case,) = cases.read_text().splitlines()
     assert [message["role"] for message in msgspec.json.decode(case)["messages"]] == ["user", "assistant"]
-    assert run(folder, "import", str(lines)).output == "0 made, 1 there already.\n"
+    assert run(folder, "import", str(lines)).output == "0 created, 1 unchanged.\n"
     with pytest.raises(click.UsageError):
         run(folder, "export", "--format", "html")
     with pytest.raises(TargetNotFound):
@@ -117,7 +117,7 @@ def test_importing_an_invalid_file_creates_nothing(folder: Path, tmp_path: Path)
 
     with pytest.raises(InvalidValue, match="Line 2: "):
         run(other_folder, "import", "-", stdin=good + b'{"palaver": "thread/9"}\n')
-    with pytest.raises(InvalidValue, match="Line 2: it is not JSON"):
+    with pytest.raises(InvalidValue, match="Line 2: the value is not valid JSON"):
         run(other_folder, "import", "-", stdin=good + b"{\n")
     assert run(other_folder, "list").output == "No threads.\n"
 

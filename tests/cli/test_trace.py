@@ -55,7 +55,7 @@ def spans() -> list[Span]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with a database of these spans."""
-    assert run(tmp_path, "import", "-", stdin=request(*spans())).output == "5 spans kept, 0 there already.\n"
+    assert run(tmp_path, "import", "-", stdin=request(*spans())).output == "5 spans imported, 0 unchanged.\n"
     return tmp_path
 
 
@@ -70,7 +70,8 @@ def test_a_trace_is_shown_as_a_tree_and_a_conversation(folder: Path) -> None:
     text_out = run(folder, "show", AGENT_TRACE_ID).output.splitlines()
 
     start = text_out[1]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC  ok  5\.0 s  4 spans  1 error  3 tokens in, 2 out", start)
+    facts = r"ok  5\.0 s  4 spans  1 error  3 input tokens, 2 output tokens"
+    assert re.fullmatch(rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC  {facts}", start)
     assert [text_out[0], *text_out[2:]] == [
         "root",
         f"trace {AGENT_TRACE_ID}",
@@ -96,12 +97,12 @@ def test_a_trace_is_shown_as_a_tree_and_a_conversation(folder: Path) -> None:
 
 def test_a_unique_prefix_of_a_trace_id_is_enough(folder: Path) -> None:
     assert run(folder, "show", f"{CHAT_TRACE_ID.upper()[:-2]}…").output.startswith("alone\n")
-    with pytest.raises(NotFound, match="Several traces begin with 0000"):
+    with pytest.raises(NotFound, match="Trace '0000' is ambiguous"):
         run(folder, "show", "0000")
     for unknown in ("ffff", "%", "' OR 1=1", ""):
-        with pytest.raises(NotFound, match="There is no trace"):
+        with pytest.raises(NotFound, match="not found"):
             run(folder, "show", unknown)
-    with pytest.raises(NotFound, match="in the project team-a"):
+    with pytest.raises(NotFound, match="in project 'team-a'"):
         run(folder, "show", AGENT_TRACE_ID, "--project", "team-a")
 
 
@@ -110,7 +111,7 @@ def test_a_span_is_shown_with_all_its_data(folder: Path) -> None:
     record = msgspec.json.decode(run(folder, "show", AGENT_TRACE_ID, "--span", span_id("call"), "--json").output)
 
     assert not has_control_characters(text_out)
-    assert "messages in\nuser\n  Why is the sky blue?\n" in text_out
+    assert "input messages\nuser\n  Why is the sky blue?\n" in text_out
     assert "  gen_ai.request.model = gpt-4o\n" in text_out
     assert (record["span_id"], record["kind"], record["model"]) == (span_id("call"), "llm", "gpt-4o")
     failed = run(folder, "show", AGENT_TRACE_ID, "--span", span_id("broken")).output
@@ -123,7 +124,7 @@ def test_a_span_is_shown_with_all_its_data(folder: Path) -> None:
     import_spans(folder, tool_span)
     more = run(folder, "show", trace_id("told"), "--span", span_id("told")).output
     assert more.endswith(f"event seen {{}}\nlink {AGENT_TRACE_ID} {span_id('root')} {{}}\n")
-    for prefix, expected_error in (("ffff", "is no span"), ("0000", "is the beginning of several spans")):
+    for prefix, expected_error in (("ffff", "not found"), ("0000", "is ambiguous")):
         with pytest.raises(NotFound, match=expected_error):
             run(folder, "show", AGENT_TRACE_ID, "--span", prefix)
 
@@ -160,7 +161,7 @@ def test_exported_traces_are_imported_unchanged(folder: Path, tmp_path: Path) ->
     otlp_lines = run(folder, "export", "--format", "otlp").stdout_bytes
 
     assert span_names(saved) == ["alone", "broken", "call", "orphan", "root"]
-    assert run(other_folder, "import", "-", stdin=saved).output == "5 spans kept, 0 there already.\n"
+    assert run(other_folder, "import", "-", stdin=saved).output == "5 spans imported, 0 unchanged.\n"
     second_import = run(other_folder, "import", "-", "--json", stdin=gzip.compress(otlp_lines))
     assert msgspec.json.decode(second_import.output) == {
         "new": 0,
@@ -170,7 +171,7 @@ def test_exported_traces_are_imported_unchanged(folder: Path, tmp_path: Path) ->
         "reasons": [],
     }
     assert run(other_folder, "export").stdout_bytes == saved
-    assert run(tmp_path / "third", "import", "-", stdin=otlp_lines).output == "5 spans kept, 0 there already.\n"
+    assert run(tmp_path / "third", "import", "-", stdin=otlp_lines).output == "5 spans imported, 0 unchanged.\n"
     assert run(tmp_path / "third", "export").stdout_bytes == saved
     assert b"\xe2\x80\xae" not in saved
 
@@ -256,10 +257,10 @@ def test_the_import_format_is_detected_from_the_content(folder: Path, tmp_path: 
             assert (name, kind, printed) == (
                 name,
                 kind,
-                f"{count} span{'s' * (count != 1)} kept, {count} there already.\n",
+                f"{count} span{'s' * (count != 1)} imported, {count} unchanged.\n",
             )
-    assert run(tmp_path / "nothing", "import", "-", stdin=b"").output == "0 spans kept, 0 there already.\n"
-    assert run(tmp_path / "nothing", "import", "-", stdin=b" \n\n").output == "0 spans kept, 0 there already.\n"
+    assert run(tmp_path / "nothing", "import", "-", stdin=b"").output == "0 spans imported, 0 unchanged.\n"
+    assert run(tmp_path / "nothing", "import", "-", stdin=b" \n\n").output == "0 spans imported, 0 unchanged.\n"
 
 
 def test_rejected_lines_are_reported_and_the_rest_is_imported(folder: Path, tmp_path: Path) -> None:
@@ -285,16 +286,16 @@ def test_rejected_lines_are_reported_and_the_rest_is_imported(folder: Path, tmp_
     ]
     result = run(tmp_path / "other", "import", "-", stdin=b"\n".join([good, *bad, b""]), code=1)
 
-    assert result.stdout == "1 span kept, 0 there already, 12 rejected.\n"
+    assert result.stdout == "1 span imported, 0 unchanged, 12 rejected.\n"
     assert result.stderr.splitlines() == [
-        "rejected: standard input, line 2: spans[0]: trace id has 1 bytes",
-        "rejected: standard input, line 3: it is not JSON: Input data was truncated",
-        "rejected: standard input, line 4: it is no JSON object",
-        "rejected: standard input, line 5: it is neither a record, with trace_id, nor OTLP, with resourceSpans",
-        "rejected: standard input, line 6: trace_id is not 32 hexadecimal digits",
+        "error: Rejected standard input, line 2: spans[0]: trace id has 1 bytes, not 16.",
+        "error: Rejected standard input, line 3: not valid JSON: Input data was truncated.",
+        "error: Rejected standard input, line 4: not a JSON object.",
+        "error: Rejected standard input, line 5: neither a span record (no 'trace_id') nor OTLP (no 'resourceSpans').",
+        "error: Rejected standard input, line 6: trace_id is not 32 hexadecimal digits.",
     ]
     broken_first = run(tmp_path / "other", "import", "-", stdin=b"{\n" + good, code=1)
-    assert broken_first.stdout == "0 spans kept, 1 there already, 1 rejected.\n"
+    assert broken_first.stdout == "0 spans imported, 1 unchanged, 1 rejected.\n"
 
 
 def test_an_unreadable_file_or_line_is_one_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,20 +303,18 @@ def test_an_unreadable_file_or_line_is_one_error(folder: Path, monkeypatch: pyte
 
     with pytest.raises(TargetNotFound):
         run(folder, "import", str(folder / "nowhere"))
-    with pytest.raises(
-        InvalidBody, match="standard input holds no spans: give what palaver trace export writes, or OTLP"
-    ):
+    with pytest.raises(InvalidBody, match="No spans found in standard input"):
         run(folder, "import", "-", stdin=b"not\njson\n")
-    with pytest.raises(InvalidBody, match="damaged gzip"):
+    with pytest.raises(InvalidBody, match="not valid gzip"):
         run(folder, "import", "-", stdin=full[:-20])
     monkeypatch.setattr("palaver.cli.trace.importer.MAX_LINE_BYTES", 100)
     with pytest.raises(TooLarge):
         run(folder, "import", "-", stdin=b"\n" + b"\x12" * 200)
     long = run(folder, "import", "-", stdin=b'{"a": 1}\n{"b": "' + b"x" * 500 + b'"}\n{"c": 1}', code=1)
     assert [line.partition(": ")[2] for line in long.stderr.splitlines()] == [
-        "standard input, line 1: it is neither a record, with trace_id, nor OTLP, with resourceSpans",
-        "standard input, line 2: it has more than 100 bytes",
-        "standard input, line 3: it is neither a record, with trace_id, nor OTLP, with resourceSpans",
+        "Rejected standard input, line 1: neither a span record (no 'trace_id') nor OTLP (no 'resourceSpans').",
+        "Rejected standard input, line 2: larger than 100 bytes.",
+        "Rejected standard input, line 3: neither a span record (no 'trace_id') nor OTLP (no 'resourceSpans').",
     ]
 
 
@@ -335,8 +334,8 @@ def test_a_span_that_cannot_be_stored_is_reported_and_the_rest_is_imported(
     monkeypatch.setattr(writes, "insert_spans", picky)
     result = run(tmp_path / "other", "import", "-", stdin=saved, code=1)
 
-    assert result.stdout == "4 spans kept, 0 there already, 1 rejected.\n"
-    assert result.stderr == f"rejected: standard input, line 1: the span {span_id('call')} could not be kept\n"
+    assert result.stdout == "4 spans imported, 0 unchanged, 1 rejected.\n"
+    assert result.stderr == f"error: Rejected standard input, line 1: failed to store span {span_id('call')}.\n"
 
 
 def test_imported_spans_are_redacted_by_the_configured_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,7 +352,7 @@ def test_imported_spans_are_redacted_by_the_configured_rules(tmp_path: Path, mon
     attributes = msgspec.json.decode(first)["attributes"]
     assert re.fullmatch("‹[0-9a-f]{16}›", attributes["order"])
     assert attributes["note"] == "key ***"
-    assert (imported_again.output, second) == ("1 span kept, 0 there already.\n", first)
+    assert (imported_again.output, second) == ("1 span imported, 0 unchanged.\n", first)
     assert b"order 42" not in first
     assert secret.encode() not in first
     assert secret.encode() not in (tmp_path / "palaver.db").read_bytes()

@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from palaver.cli.variant import command
-from palaver.errors import NotFound, SettingsError
+from palaver.errors import NotFound, TargetNotFound
 from palaver.storage import variants
 from palaver.storage.database import Database, open_database
 from palaver.storage.variants import VariantDraft
@@ -82,15 +83,15 @@ def test_two_versions_are_compared(project: Path) -> None:
         "changes": [{"path": "/style", "from": "short", "to": "long"}, {"path": "/weight", "from": 1.0}]
     }
     assert absent.output == '/style: "short" -> "long"\n/weight: 1.0 -> (not set)\n'
-    assert same.output == "They set the same.\n"
+    assert same.output == "The parameters are identical.\n"
 
 
 def test_comparing_an_unknown_variant_or_version_is_an_error(project: Path) -> None:
     for reference, error, message in [
-        ("a b", SettingsError, "does not name a variant"),
-        ("short", SettingsError, "Whose variant is 'short'"),
-        ("tutor@none", NotFound, "no variant 'tutor@none'"),
-        ("tutor@short:9", NotFound, "no version 9"),
+        ("a b", click.UsageError, "Invalid variant reference 'a b'"),
+        ("short", click.UsageError, "Variant 'short' is ambiguous"),
+        ("tutor@none", NotFound, "Variant 'tutor@none' not found"),
+        ("tutor@short:9", NotFound, "Version 9 not found"),
     ]:
         with pytest.raises(error, match=message):
             run(project, "diff", "tutor@short", reference)
@@ -105,7 +106,7 @@ def test_exported_variants_are_imported_unchanged(project: Path) -> None:
     files = {str(path.relative_to(project / "variants")): path.read_text() for path in project.glob("variants/*/*")}
     assert files == {"tutor/short.json": FILE}
     assert (project / "copy/tutor/short.json").read_text() == FILE
-    assert out.output == f"1 variant in {project / 'variants'}.\n"
+    assert out.output == f"Exported 1 variant to {project / 'variants'}.\n"
     assert second_import.output == "0 created, 0 updated, 1 unchanged\n"
     assert import_run.output == "1 created, 0 updated, 0 unchanged\n"
 
@@ -118,7 +119,7 @@ def test_importing_a_changed_file_creates_a_new_version(project: Path) -> None:
     import_run = run(project, "import", str(project / "variants"), "--json")
     after = run(project, "list")
 
-    assert dry_run.output == "0 created, 1 updated, 0 unchanged (nothing was written)\n"
+    assert dry_run.output == "0 created, 1 updated, 0 unchanged (nothing was changed)\n"
     assert msgspec.json.decode(before.output)[0]["head"] == 2
     assert msgspec.json.decode(import_run.output) == {"created": 0, "updated": 1, "unchanged": 0, "faults": []}
     assert after.output.startswith("tutor@short:3 ")
@@ -137,12 +138,12 @@ def test_an_import_with_any_invalid_file_writes_nothing(tmp_path: Path) -> None:
     list_run = run(tmp_path, "list")
 
     assert result.return_value == 1
-    assert result.stdout == "1 created, 0 updated, 0 unchanged (nothing was written)\n"
+    assert result.stdout == "1 created, 0 updated, 0 unchanged (nothing was changed)\n"
     assert result.stderr.splitlines() == [
-        "tutor/broken.json: The body is not valid JSON: input data was truncated.",
-        "tutor/folder.json: It cannot be read: Is a directory.",
-        "tutor/renamed.json: It holds tutor@short: that belongs in tutor/short.json.",
-        "tutor/short.json: There is no parameter 'weight'. Known: style.",
+        "error: tutor/broken.json: Invalid JSON: input data was truncated.",
+        "error: tutor/folder.json: Cannot read the file: is a directory.",
+        "error: tutor/renamed.json: The file contains tutor@short. Move it to tutor/short.json.",
+        "error: tutor/short.json: Unknown parameter 'weight'. Available: style.",
     ]
     assert list_run.output == "No variants.\n"
 
@@ -150,7 +151,7 @@ def test_an_import_with_any_invalid_file_writes_nothing(tmp_path: Path) -> None:
 def test_exporting_to_a_folder_that_cannot_be_written_is_an_error(project: Path) -> None:
     (project / "variants").write_text("")
 
-    with pytest.raises(SettingsError, match=r"short\.json cannot be written"):
+    with pytest.raises(TargetNotFound, match=r"Cannot write .*short\.json"):
         run(project, "export", str(project / "variants" / "below"))
 
 
@@ -166,7 +167,7 @@ def test_more_variants_than_a_page_are_listed_and_exported(tmp_path: Path) -> No
 
     assert import_run.output == "203 created, 0 updated, 0 unchanged\n"
     assert len(list_run.output.splitlines()) == 203
-    assert out.output.startswith("203 variants in ")
+    assert out.output.startswith("Exported 203 variants to ")
 
 
 @pytest.mark.parametrize("name", ["list", "diff", "export", "import"])

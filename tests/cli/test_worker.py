@@ -81,8 +81,8 @@ def test_a_stopping_worker_finishes_its_run_and_leaves_the_rest_queued(tmp_path:
     assert (first_status, code, final_statuses, last_status) == ("completed", 0, ["completed", "queued"], "completed")
     masked_db = re.sub(r"(://[^:@/]+):[^@]+@", r"\1:***@", db)
     assert line == (
-        "Working on background runs of calculator, eliza, headline, echo, scripted: 1 at once, "
-        f"from {masked_db}  (Ctrl+C stops)\n"
+        "Processing background runs of calculator, eliza, headline, echo, scripted "
+        f"from {masked_db}, up to 1 at a time  (Ctrl+C to stop)\n"
     )
     assert (":***@" in line) == db.startswith("postgresql")
 
@@ -117,7 +117,7 @@ def test_restore_is_refused_while_a_worker_uses_the_database(tmp_path: Path) -> 
             backup.restore_backup(target, db, replace=True, now=datetime.now(UTC))
     backup.restore_backup(target, db, replace=True, now=datetime.now(UTC))
 
-    assert refused.value.message == f"A worker is at work on {db}: stop it first."
+    assert refused.value.message == f"A worker is using {db}. Stop it first."
 
 
 def test_a_worker_of_a_missing_file_is_an_error(tmp_path: Path) -> None:
@@ -125,4 +125,4 @@ def test_a_worker_of_a_missing_file_is_an_error(tmp_path: Path) -> None:
 
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
 
-    assert (result.returncode, result.stderr) == (1, "error: There is no file nothing.py.\n")
+    assert (result.returncode, result.stderr) == (1, "error: File 'nothing.py' not found.\n")

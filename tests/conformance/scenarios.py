@@ -118,7 +118,7 @@ SCENARIOS = {
         script=[{"text": "never said"}],
         workflow="nobody",
         refused=True,
-        built=ClientResult(finish="error", error=("model_not_found", "No workflow 'nobody'.")),
+        built=ClientResult(finish="error", error=("model_not_found", "Workflow 'nobody' not found.")),
     ),
     "failure before anything was said": Scenario(
         script=[FAIL],

@@ -88,7 +88,7 @@ def test_the_service_is_described_by_its_list_entry_schema_and_readme(http: http
 
     assert [entry["name"] for entry in services] == ["echo", "job_chat", "status"]
     assert one["is_chat"] is True
-    assert one["summary"].startswith("Helps people write jobs for OpenFn")
+    assert one["summary"].startswith("Helps people write OpenFn jobs")
     assert set(one["inputs"]["properties"]) >= {"context", "meta", "suggest_code", "use_new_prompt", "refresh_rag"}
     assert http.get("/services/job_chat/README.md").text.startswith("# Job Chat")
 

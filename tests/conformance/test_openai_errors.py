@@ -24,7 +24,7 @@ def error_fields(error: openai.APIStatusError) -> dict[str, Any]:
 
 
 def test_an_unknown_workflow_is_not_found(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.NotFoundError, match="No workflow 'nobody'") as raised:
+    with pytest.raises(openai.NotFoundError, match="Workflow 'nobody' not found") as raised:
         client.responses.create(model="nobody", input="Hello")
 
     assert error_fields(raised.value) == {"status": 404, "type": "not_found", "code": "model_not_found", "param": None}

@@ -189,7 +189,7 @@ def test_a_client_that_disconnects_cancels_its_run(client: openai.OpenAI) -> Non
 def test_a_completed_response_cannot_be_cancelled(client: openai.OpenAI) -> None:
     done = client.responses.create(model="scripted", input=json.dumps(TEXT_SCRIPT))
 
-    with pytest.raises(openai.BadRequestError, match="has ended and cannot be cancelled") as raised:
+    with pytest.raises(openai.BadRequestError, match="has already ended and cannot be cancelled") as raised:
         client.responses.cancel(done.id)
 
     assert error_fields(raised.value) == {

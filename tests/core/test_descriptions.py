@@ -28,7 +28,8 @@ def test_a_reserved_workflow_name_is_rejected(name: str) -> None:
         check_workflow_name(name)
 
     assert (
-        caught.value.message == f"Workflow name {name!r} is one of Palaver's own routes: pass name= to choose another."
+        caught.value.message
+        == f"Workflow name {name!r} is reserved for a route of Palaver. Set name= to choose another."
     )
 
 
@@ -63,14 +64,34 @@ def test_flags_always_include_is_chat(declared: dict[str, Any], is_chat: bool | 
             {"is_chat": False},
             True,
             ContradictoryFlags,
-            "tutor is declared with @chat and flags is_chat=False: use @workflow instead.",
+            "tutor: @chat can't be combined with the flag is_chat=False. Use @workflow instead.",
         ),
         ({"beta": 1}, None, InvalidFlag, "tutor: flag 'beta' must be True or False, not 1."),
         ({"is_chat": "yes"}, None, InvalidFlag, "tutor: flag 'is_chat' must be True or False, not 'yes'."),
-        ({"stream": True}, None, InvalidFlag, "tutor: 'stream' is a flag of one call, not of a workflow."),
-        ({"trim": True}, None, InvalidFlag, "tutor: 'trim' is a flag of one call, not of a workflow."),
-        ({"force": True}, None, InvalidFlag, "tutor: 'force' is a flag of one call, not of a workflow."),
-        ({"resolve": True}, None, InvalidFlag, "tutor: 'resolve' is a flag of one call, not of a workflow."),
+        (
+            {"stream": True},
+            None,
+            InvalidFlag,
+            "tutor: flag 'stream' applies to a single call and can't be set on a workflow.",
+        ),
+        (
+            {"trim": True},
+            None,
+            InvalidFlag,
+            "tutor: flag 'trim' applies to a single call and can't be set on a workflow.",
+        ),
+        (
+            {"force": True},
+            None,
+            InvalidFlag,
+            "tutor: flag 'force' applies to a single call and can't be set on a workflow.",
+        ),
+        (
+            {"resolve": True},
+            None,
+            InvalidFlag,
+            "tutor: flag 'resolve' applies to a single call and can't be set on a workflow.",
+        ),
     ],
 )
 def test_invalid_or_contradictory_flags_are_rejected(

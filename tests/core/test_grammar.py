@@ -422,105 +422,111 @@ def test_the_output_of_a_sloppy_producer_is_repaired(values: list[Any], expected
     check_stream(stream, open_calls={"asked"})
 
 
-TYPE_MISMATCH = "that does not fit its type (Expected"
+TYPE_MISMATCH = "with an invalid field (Expected"
 
 FAULTS: dict[str, tuple[list[Any], Any, str]] = {
     "a result for no call": (
         ["a"],
         ToolResult(call_id="c"),
-        "after 4 events, at a tool-result: no call 'c' was made",
+        "after 4 events (tool-result): there is no call 'c'",
     ),
-    "a result without a call id": ([], ToolResult(call_id=""), "after 1 events, at a tool-result: no call '' was made"),
+    "a result without a call id": ([], ToolResult(call_id=""), "after 1 events (tool-result): there is no call ''"),
     "a second result": (
         [ToolCall(call_id="c", name="now"), ToolResult(call_id="c")],
         ToolReturned(call_id="c"),
-        "after 4 events, at a tool-result: call 'c' already has a result",
+        "after 4 events (tool-result): call 'c' already has a result",
     ),
     "a second result for a call of the history": (
         [],
         ToolResult(call_id="done"),
-        "after 1 events, at a tool-result: call 'done' already has a result",
+        "after 1 events (tool-result): call 'done' already has a result",
     ),
     "a second call of one id": (
         [ToolCall(call_id="c", name="now"), ToolResult(call_id="c")],
         ToolCall(call_id="c", name="now"),
-        "after 4 events, at a tool-call: call 'c' was already made",
+        "after 4 events (tool-call): call 'c' already exists",
     ),
     "a piece for a closed text": (
         [TextDelta(item="x", delta="a"), TextEnded(item="x")],
         TextDelta(item="x", delta="b"),
-        "after 4 events, at a text-delta: text item 'x' is closed",
+        "after 4 events (text-delta): text item 'x' is already closed",
     ),
     "a piece for a part": (
         [PartAdded(item="x", part=Data(name="n"))],
         ReasoningDelta(item="x", delta="b"),
-        "after 2 events, at a reasoning-delta: reasoning item 'x' is closed",
+        "after 2 events (reasoning-delta): reasoning item 'x' is already closed",
     ),
     "a piece for an item of another kind": (
         [TextDelta(item="x", delta="a")],
         ReasoningDelta(item="x", delta="b"),
-        "after 3 events, at a reasoning-delta: reasoning item 'x' was never opened as such",
+        "after 3 events (reasoning-delta): reasoning item 'x' was never opened",
     ),
     "a piece for a call that was never made": (
         [],
         ToolDelta(item="c", delta="b"),
-        "after 1 events, at a tool-delta: tool item 'c' was never opened as such",
+        "after 1 events (tool-delta): tool item 'c' was never opened",
     ),
     "a piece for a call that nobody names": (
         ["a"],
         ToolDelta(delta="b"),
-        "after 4 events, at a tool-delta: no call is open",
+        "after 4 events (tool-delta): no tool call is open",
     ),
     "an end that contradicts": (
         ["a"],
         TextEnded(text="b"),
-        "after 3 events, at a text-ended: its end contradicts what was streamed",
+        "after 3 events (text-ended): its final content differs from what was streamed",
     ),
     "a late end that contradicts": (
         [ToolCall(call_id="c", name="now", arguments="{}")],
         ToolEnded(item="c", arguments="[]"),
-        "after 4 events, at a tool-ended: its end contradicts what was streamed",
+        "after 4 events (tool-ended): its final content differs from what was streamed",
     ),
     "an item that was opened before": (
         [TextDelta(item="x", delta="a")],
         ReasoningStarted(item="x"),
-        "after 3 events, at a reasoning-started: item 'x' was already opened",
+        "after 3 events (reasoning-started): item 'x' already exists",
     ),
     "a part that has an item's id": (
         [TextDelta(item="x", delta="a")],
         PartAdded(item="x", part=Data(name="n")),
-        "after 3 events, at a part: item 'x' was already opened",
+        "after 3 events (part): item 'x' already exists",
     ),
-    "a part of nothing": ([], PartAdded(), "after 1 events, at a part: it holds no file, refusal or data"),
+    "a part of nothing": ([], PartAdded(), "after 1 events (part): the part must be a file, a refusal or data"),
     "anything after the end": (
         [RunFinished()],
         TextDelta(delta="a"),
-        "after 1 events, at a text-delta: the workflow had already ended its run",
+        "after 1 events (text-delta): the workflow has already ended the run",
     ),
     "a number where text belongs": (
         [],
         TextDelta(delta=5),  # type: ignore[arg-type]
-        f"after 1 events, at a text-delta: it is a TextDelta {TYPE_MISMATCH} `str`, got `int` - at `$.delta`)",
+        f"after 1 events (text-delta): got a value of type TextDelta {TYPE_MISMATCH} `str`, got `int` - at `$.delta`)",
     ),
     "a message of plain text": (
         [],
         Message(role="assistant", parts=["hi"]),  # type: ignore[list-item]
-        f"after 1 events, at a message: it is a Message {TYPE_MISMATCH} `object`, got `str` - at `$.parts[0]`)",
+        f"after 1 events (message): got a value of type Message {TYPE_MISMATCH} `object`, got `str` - at `$.parts[0]`)",
     ),
     "a usage that is none": (
         [],
         Usage(input_tokens="3", output_tokens=5),  # type: ignore[arg-type]
-        f"after 1 events, at a usage: it is a UsageAdded {TYPE_MISMATCH} `int`, got `str` - at `$.usage.input_tokens`)",
+        (
+            f"after 1 events (usage): got a value of type UsageAdded "
+            f"{TYPE_MISMATCH} `int`, got `str` - at `$.usage.input_tokens`)"
+        ),
     ),
     "data that is not JSON": (
         [],
         Data(name="n", value=Unwritable()),
-        "after 1 events, at a data: it is a Data that is not JSON (Unwritable has no JSON form)",
+        "after 1 events (data): got a value of type Data that is not JSON-serializable (unsupported type Unwritable)",
     ),
     "an end that is not JSON": (
         [],
         RunFinished(value=Unwritable()),
-        "after 1 events, at a run-finished: it is a RunFinished that is not JSON (Unwritable has no JSON form)",
+        (
+            "after 1 events (run-finished): got a value of type RunFinished "
+            "that is not JSON-serializable (unsupported type Unwritable)"
+        ),
     ),
 }
 
@@ -535,7 +541,7 @@ def test_an_invalid_event_raises_bad_stream_with_its_position(before: list[Any],
     with pytest.raises(BadStream) as caught:
         grammar.feed(fault)
 
-    assert caught.value.message == f"The workflow broke the stream {detail}."
+    assert caught.value.message == f"Invalid workflow output {detail}."
     stream += grammar.end(RunFailed(code=caught.value.code, message=caught.value.message))
     check_stream(stream, open_calls={"asked"})
 
@@ -597,7 +603,10 @@ def test_text_after_the_end_raises_bad_stream() -> None:
             RunFailed(code="x", message="y", details={"who": Unwritable()}),
             RunFailed(
                 code="bad_stream",
-                message="The workflow failed with a RunFailed that is not JSON (Unwritable has no JSON form).",
+                message=(
+                    "The workflow failed, and its error could not be encoded: "
+                    "a value of type RunFailed that is not JSON-serializable (unsupported type Unwritable)."
+                ),
             ),
         ),
     ],

@@ -96,37 +96,61 @@ REJECTED_HISTORIES: dict[str, tuple[Sequence[Message], SystemPolicy, tuple[str, 
     "a system message that the author refuses": (
         [HELLO, RULES],
         "reject",
-        ("invalid_value", "Message 1 is a system message; this workflow takes none from clients.", "/messages/1"),
+        (
+            "invalid_value",
+            "Message 1 has the role 'system', which this workflow does not accept from clients.",
+            "/messages/1",
+        ),
     ),
     "a developer message that the author refuses": (
         [DEVELOPER_RULES],
         "reject",
-        ("invalid_value", "Message 0 is a developer message; this workflow takes none from clients.", "/messages/0"),
+        (
+            "invalid_value",
+            "Message 0 has the role 'developer', which this workflow does not accept from clients.",
+            "/messages/0",
+        ),
     ),
     "a result for no call": (
         [HELLO, tool_results("a")],
         "keep",
-        ("unknown_call", "Message 1 answers call 'a', which no message before it makes.", "/messages/1"),
+        (
+            "unknown_call",
+            "Message 1 has a result for call 'a', which does not appear in an earlier message.",
+            "/messages/1",
+        ),
     ),
     "a result before its call": (
         [tool_results("a"), call("a")],
         "keep",
-        ("unknown_call", "Message 0 answers call 'a', which no message before it makes.", "/messages/0"),
+        (
+            "unknown_call",
+            "Message 0 has a result for call 'a', which does not appear in an earlier message.",
+            "/messages/0",
+        ),
     ),
     "a result before its call in one message": (
         [Message.assistant(ToolResult(call_id="a"), ToolCall(call_id="a", name="now"))],
         "keep",
-        ("unknown_call", "Message 0 answers call 'a', which no message before it makes.", "/messages/0"),
+        (
+            "unknown_call",
+            "Message 0 has a result for call 'a', which does not appear in an earlier message.",
+            "/messages/0",
+        ),
     ),
     "a second result": (
         [call("a"), tool_results("a"), tool_results("a")],
         "keep",
-        ("unknown_call", "Message 2 answers call 'a', which already has a result.", "/messages/2"),
+        ("unknown_call", "Message 2 has a result for call 'a', which already has one.", "/messages/2"),
     ),
     "a result whose call was the system's, which is dropped": (
         [Message.system(ToolCall(call_id="a", name="now")), tool_results("a")],
         "drop",
-        ("unknown_call", "Message 1 answers call 'a', which no message before it makes.", "/messages/1"),
+        (
+            "unknown_call",
+            "Message 1 has a result for call 'a', which does not appear in an earlier message.",
+            "/messages/1",
+        ),
     ),
     "an id that is too long": (
         [Message(role="user", id="m" * 65, parts=())],
@@ -151,17 +175,17 @@ REJECTED_HISTORIES: dict[str, tuple[Sequence[Message], SystemPolicy, tuple[str, 
     "too many messages": (
         [HELLO] * 2001,
         "keep",
-        ("invalid_value", "There are 2001 messages; at most 2000 are taken.", "/messages"),
+        ("invalid_value", "Too many messages: 2,001 (limit: 2,000).", "/messages"),
     ),
     "too many parts": (
         [HELLO, Message.user(*["a"] * 501)],
         "keep",
-        ("invalid_value", "Message 1 has 501 parts; at most 500 are taken.", "/messages/1"),
+        ("invalid_value", "Message 1 has too many parts: 501 (limit: 500).", "/messages/1"),
     ),
     "too many files": (
         [Message.user(*[picture("https://host/")] * 11)] * 2,
         "keep",
-        ("too_large", "There are 22 files; at most 20 are taken.", "/messages"),
+        ("too_large", "Too many files: 22 (limit: 20).", "/messages"),
     ),
 }
 
@@ -190,7 +214,7 @@ def test_files_at_any_other_url_are_rejected(url: str) -> None:
 
     assert (caught.value.code, caught.value.message, caught.value.pointer) == (
         "invalid_value",
-        "A file of message 1 has a URL that is not https, http or data.",
+        "Message 1 has a file with an unsupported URL. Use https, http or data.",
         "/messages/1",
     )
 
@@ -198,13 +222,13 @@ def test_files_at_any_other_url_are_rejected(url: str) -> None:
 @pytest.mark.parametrize(
     ("limits", "parts", "message"),
     [
-        (HistoryLimits(messages=0), ["a"], "There are 1 messages; at most 0 are taken."),
-        (HistoryLimits(parts=1), ["a", "b"], "Message 0 has 2 parts; at most 1 are taken."),
-        (HistoryLimits(files=0), [picture("https://host/")], "There are 1 files; at most 0 are taken."),
+        (HistoryLimits(messages=0), ["a"], "Too many messages: 1 (limit: 0)."),
+        (HistoryLimits(parts=1), ["a", "b"], "Message 0 has too many parts: 2 (limit: 1)."),
+        (HistoryLimits(files=0), [picture("https://host/")], "Too many files: 1 (limit: 0)."),
         (
             HistoryLimits(file=5),
             [File(media_type="text/plain", data="AAAAAAAA")],
-            "A file of message 0 is larger than 5 bytes.",
+            "A file in message 0 exceeds the limit of 5 bytes.",
         ),
     ],
 )

@@ -68,24 +68,24 @@ def test_json_at_a_limit_is_decoded(body: bytes) -> None:
 
 
 REJECTED_BODIES: dict[str, tuple[bytes, str, str]] = {
-    "nothing": (b"", "invalid_json", "The body is not valid JSON: input data was truncated."),
-    "malformed": (b'{"a": }', "invalid_json", "The body is not valid JSON: invalid character (byte 6)."),
-    "two values": (b"1 2", "invalid_json", "The body is not valid JSON: trailing characters (byte 3)."),
-    "NaN": (b"[NaN]", "invalid_json", "The body is not valid JSON: invalid character (byte 1)."),
-    "Infinity": (b"-Infinity", "invalid_json", "The body is not valid JSON: invalid character (byte 1)."),
-    "out of range": (b"[1e999]", "invalid_json", "The body is not valid JSON: number out of range - at `$[0]`."),
+    "nothing": (b"", "invalid_json", "Invalid JSON: input data was truncated."),
+    "malformed": (b'{"a": }', "invalid_json", "Invalid JSON: invalid character (byte 6)."),
+    "two values": (b"1 2", "invalid_json", "Invalid JSON: trailing characters (byte 3)."),
+    "NaN": (b"[NaN]", "invalid_json", "Invalid JSON: invalid character (byte 1)."),
+    "Infinity": (b"-Infinity", "invalid_json", "Invalid JSON: invalid character (byte 1)."),
+    "out of range": (b"[1e999]", "invalid_json", "Invalid JSON: number out of range - at `$[0]`."),
     "a high surrogate alone": (
         b'"\\ud800\\u0041"',
         "invalid_json",
-        "The body is not valid JSON: invalid utf-16 surrogate pair (byte 13).",
+        "Invalid JSON: invalid utf-16 surrogate pair (byte 13).",
     ),
     "a low surrogate alone": (
         b'"\\udc00"',
         "invalid_json",
-        "The body is not valid JSON: invalid utf-16 surrogate pair (byte 7).",
+        "Invalid JSON: invalid utf-16 surrogate pair (byte 7).",
     ),
-    "not UTF-8": (b'{"a": "\xff"}', "invalid_json", "The body is not valid JSON: it is not UTF-8."),
-    "a surrogate in UTF-8": (b'"\xed\xa0\x80"', "invalid_json", "The body is not valid JSON: it is not UTF-8."),
+    "not UTF-8": (b'{"a": "\xff"}', "invalid_json", "Invalid JSON: not encoded as UTF-8."),
+    "a surrogate in UTF-8": (b'"\xed\xa0\x80"', "invalid_json", "Invalid JSON: not encoded as UTF-8."),
     "an endless list": (b"[" * 100_000, "too_deep", "The JSON is nested deeper than 64 levels."),
     "an endless object": (b'{"a":' * 100_000, "too_deep", "The JSON is nested deeper than 64 levels."),
     "one level too deep": (nested(65), "too_deep", "The JSON is nested deeper than 64 levels."),
@@ -93,24 +93,24 @@ REJECTED_BODIES: dict[str, tuple[bytes, str, str]] = {
     "too many keys": (
         b'[{"a":{' + join_entries(10_001, '"{}":1'.format) + b"}}]",
         "invalid_value",
-        "An object has more than 10000 keys.",
+        "An object has more than 10,000 keys.",
     ),
     "too many items": (
         b'{"a":[' + join_entries(100_001, "{}".format) + b"]}",
         "invalid_value",
-        "A list has more than 100000 items.",
+        "A list has more than 100,000 items.",
     ),
-    "NUL in a key": (b'{"a\\u0000": 1}', "invalid_json", "A key holds a control character."),
-    "a line break in a key": (b'[{"b": {"a\\n": 1}}]', "invalid_json", "A key holds a control character."),
-    "DEL in a key": (b'{"a\x7f": 1}', "invalid_json", "A key holds a control character."),
-    "a C1 control in a key": (b'{"a\xc2\x85": 1}', "invalid_json", "A key holds a control character."),
-    "a long string": (b'["' + b"a" * 5 * MIB + b'"]', "too_large", "A string is longer than 4194304 bytes."),
+    "NUL in a key": (b'{"a\\u0000": 1}', "invalid_json", "A key contains a control character."),
+    "a line break in a key": (b'[{"b": {"a\\n": 1}}]', "invalid_json", "A key contains a control character."),
+    "DEL in a key": (b'{"a\x7f": 1}', "invalid_json", "A key contains a control character."),
+    "a C1 control in a key": (b'{"a\xc2\x85": 1}', "invalid_json", "A key contains a control character."),
+    "a long string": (b'["' + b"a" * 5 * MIB + b'"]', "too_large", "A string is longer than 4,194,304 bytes."),
     "a string of many bytes": (
         b'["' + "é".encode() * 3 * MIB + b'"]',
         "too_large",
-        "A string is longer than 4194304 bytes.",
+        "A string is longer than 4,194,304 bytes.",
     ),
-    "a long key": (b'{"' + b"a" * 5 * MIB + b'": 1}', "too_large", "A string is longer than 4194304 bytes."),
+    "a long key": (b'{"' + b"a" * 5 * MIB + b'": 1}', "too_large", "A string is longer than 4,194,304 bytes."),
 }
 
 
@@ -258,19 +258,31 @@ def cyclic_list() -> list[Any]:
 
 
 NOT_JSON: dict[str, tuple[Any, str]] = {
-    "an object": (Unwritable(), "a Unwritable that is not JSON (Unwritable has no JSON form)"),
-    "an object inside": ({"a": [Unwritable()]}, "a dict that is not JSON (Unwritable has no JSON form)"),
+    "an object": (
+        Unwritable(),
+        "a value of type Unwritable that is not JSON-serializable (unsupported type Unwritable)",
+    ),
+    "an object inside": (
+        {"a": [Unwritable()]},
+        "a value of type dict that is not JSON-serializable (unsupported type Unwritable)",
+    ),
     "an object beside half a character": (
         ["\ud800", Unwritable()],
-        "a list that is not JSON (Unwritable has no JSON form)",
+        "a value of type list that is not JSON-serializable (unsupported type Unwritable)",
     ),
-    "a class": (Unwritable, "a type that is not JSON (type has no JSON form)"),
-    "keys that are not text": ({(1, 2): 3}, "a dict that is not JSON (tuple has no JSON form)"),
+    "a class": (Unwritable, "a value of type type that is not JSON-serializable (unsupported type type)"),
+    "keys that are not text": (
+        {(1, 2): 3},
+        "a value of type dict that is not JSON-serializable (unsupported type tuple)",
+    ),
     "itself inside itself": (
         cyclic_list(),
-        "a list that is not JSON (maximum recursion depth exceeded while serializing an object)",
+        (
+            "a value of type list that is not JSON-serializable "
+            "(maximum recursion depth exceeded while serializing an object)"
+        ),
     ),
-    "257 levels": (msgspec.json.decode(nested(257)), "a list that is nested deeper than 256 levels"),
+    "257 levels": (msgspec.json.decode(nested(257)), "a value of type list that is nested deeper than 256 levels"),
 }
 
 
@@ -305,13 +317,16 @@ def test_round_trip_returns_a_struct_as_a_reader_decodes_it() -> None:
     [
         (
             Message(role="robot", parts=()),  # type: ignore[arg-type]
-            "a Message that does not fit its type (Invalid enum value 'robot' - at `$.role`)",
+            "a value of type Message with an invalid field (Invalid enum value 'robot' - at `$.role`)",
         ),
         (
             Text(text=5),  # type: ignore[arg-type]
-            "a Text that does not fit its type (Expected `str`, got `int` - at `$.text`)",
+            "a value of type Text with an invalid field (Expected `str`, got `int` - at `$.text`)",
         ),
-        (Data(name="n", value=Unwritable()), "a Data that is not JSON (Unwritable has no JSON form)"),
+        (
+            Data(name="n", value=Unwritable()),
+            "a value of type Data that is not JSON-serializable (unsupported type Unwritable)",
+        ),
     ],
 )
 def test_round_trip_of_an_invalid_struct_raises_with_the_reason(value: Any, why: str) -> None:

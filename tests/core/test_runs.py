@@ -25,7 +25,7 @@ def test_a_secret_cannot_be_encoded() -> None:
     with pytest.raises(json.NotJson) as caught:
         json.to_builtins({"key": Secret("hunter2")})
 
-    assert str(caught.value) == "a dict that is not JSON (Secret has no JSON form)"
+    assert str(caught.value) == "a value of type dict that is not JSON-serializable (unsupported type Secret)"
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_a_formatted_reference_is_parsed_unchanged(reference: VariantReference) 
 )
 def test_malformed_references_are_rejected(text: str) -> None:
     with pytest.raises(
-        InvalidParameter, match="does not name a variant: use name, name:3 or workflow@name:3"
+        InvalidParameter, match=r"Invalid variant reference .*: use name, name:3 or workflow@name:3"
     ) as caught:
         parse_reference(text, pointer="/variant")
     assert caught.value.pointer == "/variant"

@@ -74,12 +74,12 @@ async def test_a_division_by_zero_is_a_failed_tool_call_with_an_answer() -> None
     messages = await ask_calculator("1 / 0")
 
     assert messages[1]["palaver"] == {"is_error": True}
-    assert messages[2]["content"] == "I cannot divide 1 by 0, so there is no answer."
+    assert messages[2]["content"] == "I can't divide 1 by 0."
 
 
 @pytest.mark.parametrize("question", ["hello", "(2 3", "((1)", "2 +", "+ * /", "1234567890123456 + 1", ""])
 async def test_a_message_without_valid_arithmetic_gets_a_hint(question: str) -> None:
-    assert (await ask_calculator(question))["content"] == "Give me something to work out, such as (2 + 3) * 4."
+    assert (await ask_calculator(question))["content"] == "Give me something to calculate, such as (2 + 3) * 4."
 
 
 def test_products_come_before_sums_and_brackets_before_both() -> None:

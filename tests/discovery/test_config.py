@@ -67,7 +67,7 @@ def test_connections_are_shown_without_secrets(tmp_path: Path) -> None:
 def test_invalid_connections_in_the_file_are_rejected(tmp_path: Path, text: str) -> None:
     (tmp_path / "palaver.toml").write_text(text, encoding="utf-8")
 
-    with pytest.raises(SettingsError, match="Setting connections: "):
+    with pytest.raises(SettingsError, match=r"Invalid setting 'connections' in palaver\.toml: "):
         read_settings(env={}, folder=tmp_path)
 
 

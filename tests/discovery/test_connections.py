@@ -221,7 +221,7 @@ def test_a_given_chat_flag_overrides_the_discovered_one_with_a_warning(caplog: p
 
     assert (remote.description.is_chat, remote.description.is_chat_source) == (False, "declared")
     assert [(record.name, record.getMessage()) for record in caplog.records] == [
-        ("palaver.discovery", "far: is_chat=False was given, against inspect.flags.")
+        ("palaver.discovery", "far: is_chat=False overrides the value found by inspect.flags.")
     ]
 
 
@@ -231,7 +231,7 @@ def test_warnings_of_the_discovery_are_logged(caplog: pytest.LogCaptureFixture) 
         connect(server.url, name="far")
 
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "the first is taken" in caplog.text
+    assert "The first value is used" in caplog.text
 
 
 # Services that cannot be called or reached
@@ -240,26 +240,26 @@ def test_warnings_of_the_discovery_are_logged(caplog: pytest.LogCaptureFixture) 
 @pytest.mark.parametrize(
     ("answers", "options", "error", "message"),
     [
-        pytest.param({}, {}, NotDiscovered, "does not say what it is", id="nothing"),
+        pytest.param({}, {}, NotDiscovered, "could not be identified", id="nothing"),
         pytest.param(
             {"inspect": full_response({}, status="401 Who")},
             {},
             DiscoveryRefused,
-            "/inspect wants credentials: pass headers=",
+            "/inspect requires credentials. Pass headers=.",
             id="credentials",
         ),
         pytest.param(
             {"models": full_response({"data": [{"id": "a"}, {"id": "b"}]})},
             {},
             NotDiscovered,
-            "has several models: pass model=. Known: a, b.",
+            "has several models. Pass one of them as model=: a, b.",
             id="several models",
         ),
         pytest.param(
             {"models": full_response({"data": [{"id": "a"}, {"id": "b"}]})},
             {"dialect": "responses"},
             NotDiscovered,
-            "has several models: pass model=. Known: a, b.",
+            "has several models. Pass one of them as model=: a, b.",
             id="several models for responses",
         ),
     ],

@@ -134,12 +134,12 @@ def inspect_document(schema: Any, **others: Any) -> dict[str, Any]:
 
 
 NO_INSPECT = (
-    ProbeStep("inspect.flags", "POST /inspect", 404, "not there"),
-    ProbeStep("inspect.flags", "GET /inspect", 404, "not there"),
+    ProbeStep("inspect.flags", "POST /inspect", 404, "not found"),
+    ProbeStep("inspect.flags", "GET /inspect", 404, "not found"),
 )
-NO_OPENAPI = ProbeStep("openapi.flags", "GET /openapi.json", 404, "not there")
-NO_INFO = ProbeStep("mlflow.info", "GET /agent/info", 404, "not there")
-NO_MODELS = ProbeStep("openai.models", "GET /v1/models", 404, "not there")
+NO_OPENAPI = ProbeStep("openapi.flags", "GET /openapi.json", 404, "not found")
+NO_INFO = ProbeStep("mlflow.info", "GET /agent/info", 404, "not found")
+NO_MODELS = ProbeStep("openai.models", "GET /v1/models", 404, "not found")
 
 
 # Which step succeeds
@@ -269,19 +269,19 @@ REF = {"$ref": "#/components/schemas/Body"}
         pytest.param(
             {"POST /inspect": inspect_document(CHAT_SCHEMA)},
             ("schema.messages", True, "guessed", "invoke", "/invoke"),
-            ProbeStep("schema.messages", None, None, "the input schema has a property messages"),
+            ProbeStep("schema.messages", None, None, "the input schema has a 'messages' property"),
             id="messages in inspect",
         ),
         pytest.param(
             {"POST /inspect": inspect_document(FORM_SCHEMA)},
             ("schema.messages", False, "guessed", "invoke", "/invoke"),
-            ProbeStep("schema.messages", None, None, "the input schema has no property messages"),
+            ProbeStep("schema.messages", None, None, "the input schema has no 'messages' property"),
             id="no messages in inspect",
         ),
         pytest.param(
             {"GET /openapi.json": openapi("/run", body=REF, components={"schemas": {"Body": CHAT_SCHEMA}})},
             ("schema.messages", True, "guessed", "run", "/run"),
-            ProbeStep("schema.messages", None, None, "the input schema has a property messages"),
+            ProbeStep("schema.messages", None, None, "the input schema has a 'messages' property"),
             id="messages of the body, by a local ref",
         ),
         pytest.param(
@@ -293,13 +293,13 @@ REF = {"$ref": "#/components/schemas/Body"}
                 )
             },
             ("schema.messages", True, "guessed", "invoke", "/invoke"),
-            ProbeStep("schema.messages", None, None, "the input schema has a property messages"),
+            ProbeStep("schema.messages", None, None, "the input schema has a 'messages' property"),
             id="messages of data.inputs, by an optional ref",
         ),
         pytest.param(
             {"GET /openapi.json": openapi("/run", body=FORM_SCHEMA)},
             ("schema.messages", False, "guessed", "run", "/run"),
-            ProbeStep("schema.messages", None, None, "the input schema has no property messages"),
+            ProbeStep("schema.messages", None, None, "the input schema has no 'messages' property"),
             id="no messages in the body",
         ),
         pytest.param(
@@ -414,8 +414,8 @@ async def test_a_service_with_only_a_generate_endpoint_is_found_but_not_callable
     result = await discover(app.url)
 
     assert (result.is_chat, result.dialect, result.call) == (True, None, None)
-    assert result.warnings == ("We do not speak what is spoken at /generate: pass dialect=.",)
-    with pytest.raises(NotDiscovered, match=r"speaks no dialect of ours\. Tried: "):
+    assert result.warnings == ("/generate uses an unsupported protocol. Pass dialect=.",)
+    with pytest.raises(NotDiscovered, match=r"uses an unsupported protocol\. Tried: "):
         require_callable(result)
 
 
@@ -429,7 +429,7 @@ async def test_a_declared_false_beats_a_messages_schema(start_service: Callable[
 
     assert (result.is_chat, result.evidence, result.confidence) == (False, "inspect.flags", "declared")
     assert result.warnings == (
-        "inspect.flags says is_chat = false beside a schema with messages: the declaration is taken.",
+        "inspect.flags declares is_chat = false, but the schema has messages. The declaration is used.",
     )
 
 
@@ -445,7 +445,7 @@ async def test_a_false_flag_in_openapi_beats_the_schema_of_inspect(start_service
 
     assert (result.is_chat, result.evidence, result.confidence) == (False, "openapi.flags", "declared")
     assert result.warnings == (
-        "openapi.flags says is_chat = false beside a schema with messages: the declaration is taken.",
+        "openapi.flags declares is_chat = false, but the schema has messages. The declaration is used.",
     )
 
 
@@ -458,7 +458,7 @@ async def test_a_flag_that_is_not_a_boolean_is_ignored_with_a_warning(
     result = await discover(app.url)
 
     assert (result.is_chat, result.tried[-1].found) == (False, "request.flags.is_chat = false")
-    assert result.warnings == ("flags.is_chat is not a boolean: it counts for nothing.",)
+    assert result.warnings == ("flags.is_chat is not a boolean and was ignored.",)
 
 
 async def test_contradictory_flags_are_warned_about_and_the_first_is_used(
@@ -469,7 +469,7 @@ async def test_contradictory_flags_are_warned_about_and_the_first_is_used(
     result = await discover(app.url)
 
     assert result.is_chat is True
-    assert result.warnings == ("flags.is_chat = true, but request.flags.is_chat = false: the first is taken.",)
+    assert result.warnings == ("flags.is_chat = true, but request.flags.is_chat = false. The first value is used.",)
 
 
 async def test_contradictory_flags_of_operations_are_warned_about_and_the_first_is_used(
@@ -483,7 +483,7 @@ async def test_contradictory_flags_of_operations_are_warned_about_and_the_first_
 
     assert result.is_chat is True
     flag_path = "x-agenta.flags.is_chat of POST"
-    assert result.warnings == (f"{flag_path} /invoke = true, but {flag_path} /run = false: the first is taken.",)
+    assert result.warnings == (f"{flag_path} /invoke = true, but {flag_path} /run = false. The first value is used.",)
 
 
 # Models
@@ -506,7 +506,7 @@ async def test_a_model_that_is_not_listed_is_used_with_a_warning(start_service: 
 
     result = await discover(app.url, model="latest")
 
-    assert (result.model, result.warnings) == ("latest", ("The model 'latest' is not among those that are listed.",))
+    assert (result.model, result.warnings) == ("latest", ("The service does not list the model 'latest'.",))
 
 
 async def test_one_of_several_models_must_be_chosen(start_service: Callable[..., FakeService]) -> None:
@@ -515,7 +515,7 @@ async def test_one_of_several_models_must_be_chosen(start_service: Callable[...,
     result = await discover(app.url)
 
     assert (result.evidence, result.models, result.model) == ("openai.models", ("small", "large"), None)
-    with pytest.raises(NotDiscovered, match=r"has several models: pass model=\. Known: small, large\.$"):
+    with pytest.raises(NotDiscovered, match=r"has several models\. Pass one of them as model=: small, large\.$"):
         require_callable(result)
     assert require_callable(result, model="large").model == "large"
 
@@ -548,7 +548,7 @@ async def test_an_endpoint_url_is_cut_to_its_base_with_a_warning(
     result = await discover(f"{app.url}/app{ending}")
 
     assert (result.url, result.call) == (f"{app.url}/app", f"POST {app.url}/app/invoke")
-    assert result.warnings == (f"The URL ended in {ending.rstrip('/')}: its base {app.url}/app is asked.",)
+    assert result.warnings == (f"The URL ends in {ending.rstrip('/')}; using its base URL {app.url}/app.",)
 
 
 async def test_the_endpoint_in_the_url_is_called_unless_the_service_names_another(
@@ -583,7 +583,7 @@ async def test_the_query_of_a_url_is_dropped_and_never_shown(start_service: Call
 
     result = await discover(f"{app.url}/?key=hunter2#top")
 
-    assert (result.url, result.warnings) == (app.url, ("The query of the URL is not used.",))
+    assert (result.url, result.warnings) == (app.url, ("The query string of the URL is ignored.",))
     assert app.asked == ["POST /inspect"]
 
 
@@ -604,9 +604,9 @@ async def test_probing_stops_at_a_service_that_requires_credentials(
     result = await discover(app.url)
 
     assert (result.evidence, result.is_chat, result.refused) == ("none", None, True)
-    assert result.tried == (ProbeStep("inspect.flags", "POST /inspect", status, "wants credentials"),)
-    assert result.warnings == ("/inspect wants credentials: pass headers=.",)
-    with pytest.raises(DiscoveryRefused, match=r"^/inspect wants credentials: pass headers=$"):
+    assert result.tried == (ProbeStep("inspect.flags", "POST /inspect", status, "requires credentials"),)
+    assert result.warnings == ("/inspect requires credentials. Pass headers=.",)
+    with pytest.raises(DiscoveryRefused, match=r"^/inspect requires credentials\. Pass headers=\.$"):
         require_callable(result)
 
 
@@ -618,7 +618,7 @@ async def test_probing_stops_at_a_later_step_that_requires_credentials(
     result = await discover(app.url)
 
     assert (result.refused, app.asked[-1]) == (True, "GET /agent/info")
-    with pytest.raises(DiscoveryRefused, match=r"^/agent/info wants credentials: pass headers=$"):
+    with pytest.raises(DiscoveryRefused, match=r"^/agent/info requires credentials\. Pass headers=\.$"):
         require_callable(result)
 
 
@@ -635,21 +635,21 @@ async def test_headers_are_sent_and_appear_in_no_result(start_service: Callable[
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (Answer(status=500), "answered 500"),
-        (Answer(status=503), "answered 503"),
-        (Answer(status=429), "answered 429"),
-        (Answer(b"<html>"), "not readable as a JSON object"),
-        (Answer(b'{"a": "\xff"}'), "not readable as a JSON object"),
-        (Answer(b"[" * 100_000), "not readable as a JSON object"),
-        (Answer([{"flags": {"is_chat": False}}]), "not readable as a JSON object"),
-        (Answer(b"{}", headers={"content-length": "99"}), "the connection broke"),
+        (Answer(status=500), "returned status 500"),
+        (Answer(status=503), "returned status 503"),
+        (Answer(status=429), "returned status 429"),
+        (Answer(b"<html>"), "not a JSON object"),
+        (Answer(b'{"a": "\xff"}'), "not a JSON object"),
+        (Answer(b"[" * 100_000), "not a JSON object"),
+        (Answer([{"flags": {"is_chat": False}}]), "not a JSON object"),
+        (Answer(b"{}", headers={"content-length": "99"}), "the connection was lost"),
         (
             Answer(b'{"flags": {"is_chat": false}}' + b" " * 1024 * 1024),
-            "The remote's answer is larger than 1048576 bytes; the rest was not read",
+            "The response of the remote service exceeds the limit of 1,048,576 bytes",
         ),
         (
             Answer(b"", headers={"content-encoding": "gzip"}),
-            "The remote's answer is gzip, though plain bytes were asked for",
+            "The remote service sent a response with content-encoding gzip, which is not supported",
         ),
         (
             Answer(status=307, headers={"location": "/elsewhere/inspect"}),
@@ -660,8 +660,8 @@ async def test_headers_are_sent_and_appear_in_no_result(start_service: Callable[
             "redirects to 'http://xn--a/\\x7f', which is not followed",
         ),
         (Answer(status=302, headers={"location": "mailto:x"}), "redirects to 'mailto:x', which is not followed"),
-        (Answer(pace="never"), "no answer within 0.5 s"),
-        (Answer(pace="dripping"), "no answer within 0.5 s"),
+        (Answer(pace="never"), "no response within 0.5 s"),
+        (Answer(pace="dripping"), "no response within 0.5 s"),
     ],
     ids="500 503 429 html latin-1 deep list cut large gzip redirect nowhere mail silent dripping".split(),
 )
@@ -673,7 +673,7 @@ async def test_weaker_evidence_is_used_after_a_failed_step_with_a_warning(
     result = await discover(app.url, request_seconds=5 if answer.pace == "at once" else 0.5)
 
     assert (result.is_chat, result.evidence, result.unreachable) == (True, "openapi.flags", False)
-    assert result.warnings == (f"Stronger evidence could not be read: POST /inspect: {problem}.",)
+    assert result.warnings == (f"Could not read stronger evidence: POST /inspect: {problem}.",)
     assert result.tried[0].found == problem
     assert app.asked == ["POST /inspect", "GET /openapi.json"]
 
@@ -700,7 +700,7 @@ async def test_no_url_in_a_document_is_followed(start_service: Callable[..., Fak
     result = await discover(app.url)
 
     assert (result.evidence, result.is_chat, trap.asked) == ("none", None, [])
-    assert result.warnings == ("What it says of inputs has a $ref to another document, which is not followed.",)
+    assert result.warnings == ("'inputs' has a $ref to another document, which was not followed.",)
 
 
 async def test_no_request_is_sent_after_the_total_timeout(start_service: Callable[..., FakeService]) -> None:
@@ -709,7 +709,10 @@ async def test_no_request_is_sent_after_the_total_timeout(start_service: Callabl
     result = await discover(app.url, request_seconds=5, total_seconds=0.3)
 
     assert app.asked == ["POST /inspect"]
-    assert [step.found for step in result.tried] == ["no answer within 0.3 s", *["not asked, the time was up"] * 3]
+    assert [step.found for step in result.tried] == [
+        "no response within 0.3 s",
+        *["skipped: the time limit was reached"] * 3,
+    ]
 
 
 async def test_a_service_that_is_down_is_reported_as_unreachable(unreachable_url: str) -> None:
@@ -722,9 +725,9 @@ async def test_a_service_that_is_down_is_reported_as_unreachable(unreachable_url
         ("GET /agent/info", None),
         ("GET /v1/models", None),
     ]
-    assert all(step.found.startswith("no connection: ") for step in result.tried)
-    assert result.warnings == (f"{unreachable_url} cannot be reached.",)
-    with pytest.raises(NotDiscovered, match=r"cannot be reached\. Tried: POST /inspect: no connection: "):
+    assert all(step.found.startswith("connection failed: ") for step in result.tried)
+    assert result.warnings == (f"Cannot reach {unreachable_url}.",)
+    with pytest.raises(NotDiscovered, match=r"cannot be reached\. Tried: POST /inspect: connection failed: "):
         require_callable(result)
 
 
@@ -742,7 +745,7 @@ async def test_a_service_that_only_answers_500_is_reachable(start_service: Calla
     result = await discover(app.url)
 
     assert (result.unreachable, result.evidence) == (False, "none")
-    assert result.warnings == tuple(f"Evidence could not be read: {request}: answered 500." for request in requests)
+    assert result.warnings == tuple(f"Could not read evidence: {request}: returned status 500." for request in requests)
 
 
 # Requiring a callable service
@@ -774,15 +777,15 @@ def test_the_error_for_an_unknown_service_lists_all_attempts_and_a_remedy() -> N
         require_callable(UNKNOWN)
 
     assert caught.value.message == (
-        "http://host/app does not say what it is. Tried: POST /inspect: not there; GET /inspect: not there; "
-        "GET /openapi.json: not there; GET /agent/info: not there; GET /v1/models: not there. "
-        "If you know, pass dialect= and is_chat=."
+        "http://host/app could not be identified. Tried: POST /inspect: not found; GET /inspect: not found; "
+        "GET /openapi.json: not found; GET /agent/info: not found; GET /v1/models: not found. "
+        "Pass dialect= and is_chat= if you know them."
     )
     assert caught.value.details["tried"][0] == {
         "step": "inspect.flags",
         "request": "POST /inspect",
         "status": 404,
-        "found": "not there",
+        "found": "not found",
     }
 
 
@@ -804,8 +807,8 @@ def test_options_override_the_discovery_with_a_warning() -> None:
         dialect="run",
         call="POST http://host/app/run",
         warnings=(
-            "is_chat=False was given, against schema.messages.",
-            "dialect=run was given, though invoke was found.",
+            "is_chat=False overrides the value found by schema.messages.",
+            "dialect=run overrides the discovered dialect invoke.",
         ),
     )
 
@@ -825,20 +828,20 @@ def test_sufficient_options_need_no_evidence(given: dict[str, Any], call: str, c
 
 
 def test_chat_completions_require_a_model() -> None:
-    with pytest.raises(NotDiscovered, match="pass model="):
+    with pytest.raises(NotDiscovered, match="requires a model name"):
         require_callable(UNKNOWN, dialect="chat-completions")
 
 
 def test_responses_require_a_model_if_there_are_several() -> None:
     several = msgspec.structs.replace(UNKNOWN, models=("a", "b"))
 
-    with pytest.raises(NotDiscovered, match=r"has several models: pass model=\. Known: a, b\."):
+    with pytest.raises(NotDiscovered, match=r"has several models\. Pass one of them as model=: a, b\."):
         require_callable(several, dialect="responses")
     assert require_callable(several, dialect="responses", model="b").model == "b"
 
 
 def test_an_unsupported_dialect_is_rejected() -> None:
-    with pytest.raises(InvalidOption, match=r"No dialect 'soap'\. Known: invoke, run, "):
+    with pytest.raises(InvalidOption, match=r"Unknown dialect 'soap'\. Available: invoke, run, "):
         require_callable(KNOWN, dialect="soap")  # pyright: ignore[reportArgumentType]: it comes from a settings file.
 
 
@@ -874,7 +877,7 @@ def test_a_schema_that_expands_exponentially_is_left_out_with_a_warning() -> Non
     parsed = read_openapi(openapi("/run", body={"$ref": "#/c/B0"}, c=bombs))
 
     assert (parsed.takes_messages, parsed.schemas) == (False, {})
-    assert parsed.warnings == ("What it says of inputs is larger or deeper than we keep, and was left out.",)
+    assert parsed.warnings == ("'inputs' is too large or too deeply nested and was ignored.",)
 
 
 def test_the_name_of_a_service_is_truncated_and_escaped() -> None:

@@ -43,16 +43,16 @@ def test_several_workflows_have_no_default_unless_one_is_chosen() -> None:
     assert registry.default is None
     with pytest.raises(WorkflowNotFound) as missing:
         registry.find(None)
-    assert missing.value.message == ("Several workflows are served and none is the default. Known: echo, scripted.")
+    assert missing.value.message == ("No workflow specified and no default set. Available: echo, scripted.")
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(WorkflowNotFound, match=r"No workflow 'nobody'\. Known: echo, scripted\."):
+    with pytest.raises(WorkflowNotFound, match=r"Workflow 'nobody' not found\. Available: echo, scripted\."):
         Registry([scripted, echo]).workflow("nobody")
 
 
 def test_a_default_that_is_not_served_is_rejected() -> None:
-    with pytest.raises(WorkflowNotFound, match=r"No workflow 'nobody'\. Known: echo\."):
+    with pytest.raises(WorkflowNotFound, match=r"Workflow 'nobody' not found\. Available: echo\."):
         Registry([echo], default="nobody")
 
 
@@ -72,7 +72,7 @@ def test_two_workflows_with_the_same_name_are_rejected_with_both_locations() -> 
     with pytest.raises(DuplicateName) as refused:
         Registry([echo, other_echo])
 
-    assert refused.value.message == f"Two workflows are called 'echo': {echo.place} and {other_echo.place}."
+    assert refused.value.message == f"Duplicate workflow name 'echo': {echo.place} and {other_echo.place}."
     assert "test_registry.py:" in other_echo.place
 
 
@@ -111,5 +111,5 @@ def test_a_workflow_with_a_taken_name_cannot_be_added() -> None:
     registry = Registry([echo], connections=[scripted])
 
     for taken in (other_echo, scripted):
-        with pytest.raises(DuplicateName, match="Two workflows are called"):
+        with pytest.raises(DuplicateName, match="Duplicate workflow name"):
             registry.put(taken)

@@ -186,7 +186,7 @@ def test_two_workflows_with_the_same_name_are_rejected_with_both_locations(write
     with pytest.raises(DuplicateName) as refused:
         Registry(load(["one.py", "two.py"]))
 
-    assert refused.value.message == "Two workflows are called 'tutor': one.py:4 and two.py:6."
+    assert refused.value.message == "Duplicate workflow name 'tutor': one.py:4 and two.py:6."
 
 
 def test_a_workflow_that_takes_messages_gets_a_hint(write: Write) -> None:
@@ -202,17 +202,17 @@ def test_a_workflow_that_takes_messages_gets_a_hint(write: Write) -> None:
 @pytest.mark.parametrize(
     ("target", "error", "message"),
     [
-        ("nothing.py", TargetNotFound, "There is no file nothing.py."),
-        ("nothing.py:tutor", TargetNotFound, "There is no file nothing.py."),
-        ("nothing", TargetNotFound, "There is no file, folder or module nothing."),
-        ("nothing/at/all", TargetNotFound, "There is no file, folder or module nothing/at/all."),
-        ("nothing.at.all:x", TargetNotFound, "There is no file, folder or module nothing.at.all:x."),
-        ("pkg.nothing", TargetNotFound, "There is no file, folder or module pkg.nothing."),
-        ("pkg.nothing.below", TargetNotFound, "There is no file, folder or module pkg.nothing.below."),
-        ("two.py:nobody", TargetNotFound, "There is no 'nobody' in two.py."),
-        ("two:nobody", TargetNotFound, "There is no 'nobody' in two."),
-        ("two:number", NotAWorkflow, "two:number is no workflow (int): decorate it with @chat or @workflow."),
-        ("pkg", NothingFound, "pkg declares no workflow: decorate a function with @chat or @workflow."),
+        ("nothing.py", TargetNotFound, "File 'nothing.py' not found."),
+        ("nothing.py:tutor", TargetNotFound, "File 'nothing.py' not found."),
+        ("nothing", TargetNotFound, "File, folder or module 'nothing' not found."),
+        ("nothing/at/all", TargetNotFound, "File, folder or module 'nothing/at/all' not found."),
+        ("nothing.at.all:x", TargetNotFound, "File, folder or module 'nothing.at.all:x' not found."),
+        ("pkg.nothing", TargetNotFound, "File, folder or module 'pkg.nothing' not found."),
+        ("pkg.nothing.below", TargetNotFound, "File, folder or module 'pkg.nothing.below' not found."),
+        ("two.py:nobody", TargetNotFound, "'nobody' not found in two.py."),
+        ("two:nobody", TargetNotFound, "'nobody' not found in two."),
+        ("two:number", NotAWorkflow, "two:number is not a workflow (int). Decorate it with @chat or @workflow."),
+        ("pkg", NothingFound, "No workflow found in pkg. Decorate a function with @chat or @workflow."),
     ],
 )
 def test_a_target_that_gives_no_workflow_is_a_one_line_error(
@@ -263,7 +263,7 @@ def test_a_module_that_fails_to_load_is_a_one_line_error_and_can_be_reloaded(
     for target, subject in (("app.py", "app.py"), ("app:tutor", "app:tutor")):
         with pytest.raises(LoadFailed) as failed:
             load_one(target)
-        assert failed.value.message == f"{subject} could not be loaded: {reason}"
+        assert failed.value.message == f"Cannot load {subject}: {reason}"
     write("app.py", f"{TUTOR}\nmended = True\n")
     assert workflow_names("app.py") == ["tutor"]
 
@@ -293,7 +293,7 @@ def test_a_file_of_a_package_whose_name_is_taken_is_rejected(write: Write, tmp_p
     assert workflow_names("one/flows/app.py") == ["tutor"]
     with pytest.raises(LoadFailed) as failed:
         load_one("two/flows/app.py")
-    assert failed.value.message == "app.py could not be loaded: another module is called flows.app."
+    assert failed.value.message == "Cannot load app.py: another module is named 'flows.app'."
 
 
 # Installed packages
@@ -311,7 +311,7 @@ def test_the_error_for_an_unknown_name_lists_the_installed_workflows(monkeypatch
         return [EntryPoint("b", "m:b", "g"), EntryPoint("a", "m:a", "g")]
 
     monkeypatch.setattr(workflow_loader, "entry_points", offered)
-    with pytest.raises(TargetNotFound, match=r"There is no workflow 'nobody' here\. Installed ones: a, b\."):
+    with pytest.raises(TargetNotFound, match=r"Workflow 'nobody' not found\. Installed: a, b\."):
         load_installed("nobody")
 
 
@@ -361,9 +361,9 @@ def test_a_folder_gives_the_evaluators_of_all_its_files(write: Write) -> None:
 def test_a_target_with_only_evaluators_declares_no_workflow(write: Write) -> None:
     write("scores.py", EVALUATORS)
 
-    with pytest.raises(NothingFound, match=r"scores.py declares no workflow"):
+    with pytest.raises(NothingFound, match=r"No workflow found in scores.py"):
         load_one("scores.py")
-    with pytest.raises(NotAWorkflow, match=r"scores.py:polite is no workflow \(Evaluator\)"):
+    with pytest.raises(NotAWorkflow, match=r"scores.py:polite is not a workflow \(Evaluator\)"):
         load_one("scores.py:polite")
 
 

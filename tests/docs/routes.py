@@ -25,45 +25,45 @@ from palaver.testing import client, echo
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # HEAD is allowed wherever GET is.
 
 CALLS = "Protocols, under `/{workflow}` and at the root for the default workflow"
-STORED = "What was answered: also under `/{workflow}`, and where they begin with `/v1`, also without it"
+STORED = "Stored responses and conversations: also under `/{workflow}`; those under `/v1` also without that prefix"
 SERVICES = "Services, at the root"
 SERVER = "The server itself"
-REST_API = "The platform's own REST API"
+REST_API = "REST API"
 
 DESCRIPTIONS = {
-    "inspect": ("what it is, what it takes", "discovery.md"),
-    "invoke": ("a call", "calling.md"),
-    "run": ("a call, as Agenta's older clients make it", "calling.md"),
-    "test": ("the same", "calling.md"),
-    "invocations": ("a call: OpenAI Responses, as MLflow's clients want it", "protocols.md"),
-    "responses": ("the same", "protocols.md"),
-    "v1/responses": ("a call: OpenAI Responses", "protocols.md"),
-    "v1/chat/completions": ("a call: Chat Completions", "protocols.md"),
-    "api/chat": ("a call: the AI SDK's UI message stream", "protocols.md"),
-    "v1/models": ("the workflows, as models", "discovery.md"),
-    "agent/info": ("the default workflow, as MLflow's clients ask", "discovery.md"),
-    "v1/models/{model}": ("one of them", "discovery.md"),
-    "api/chat/{id}/stream": ("a chat's run that still goes on, from its start", "protocols.md"),
-    "api/chat/{id}/stop": ("end it", "protocols.md"),
-    "v1/responses/{id}": ("a stored response; erase it", "protocols.md"),
-    "v1/responses/{id}/cancel": ("end it", "protocols.md"),
-    "v1/responses/{id}/input_items": ("what it saw", "protocols.md"),
-    "v1/conversations": ("a new conversation", "protocols.md"),
-    "v1/conversations/{id}": ("one; its metadata; erase it", "protocols.md"),
-    "v1/conversations/{id}/items": ("what was said; add to it", "protocols.md"),
-    "v1/conversations/{id}/items/{item}": ("one item; erase it", "protocols.md"),
-    "services": ("what there is", "services.md"),
-    "services/{w}": ("what one is; a call of it", "services.md"),
-    "services/{w}/stream": ("a call, streamed", "services.md"),
-    "services/{w}/README.md": ("what its author says of it", "services.md"),
-    "v1/traces": ("spans, over OTLP", "traces.md"),
-    "health": ("it is alive", "deploy.md"),
-    "ready": ("it can answer", "deploy.md"),
-    "livez": ("it is alive, and which version it is", "services.md"),
-    "version": ("which version it is", "deploy.md"),
-    "status": ("what works: the database, and what workflows say of themselves", "services.md"),
-    "metrics": ("figures for Prometheus", "deploy.md"),
-    "openapi.json": ("all of this, for programs", "discovery.md"),
+    "inspect": ("description and input schema of the workflow", "discovery.md"),
+    "invoke": ("call the workflow", "calling.md"),
+    "run": ("call the workflow (older Agenta clients)", "calling.md"),
+    "test": ("same as `run`", "calling.md"),
+    "invocations": ("call the workflow: OpenAI Responses, in the form of MLflow's clients", "protocols.md"),
+    "responses": ("same as `invocations`", "protocols.md"),
+    "v1/responses": ("call the workflow: OpenAI Responses", "protocols.md"),
+    "v1/chat/completions": ("call the workflow: Chat Completions", "protocols.md"),
+    "api/chat": ("call the workflow: AI SDK UI message stream", "protocols.md"),
+    "v1/models": ("list workflows as models", "discovery.md"),
+    "agent/info": ("description of the default workflow, for MLflow's clients", "discovery.md"),
+    "v1/models/{model}": ("a single model", "discovery.md"),
+    "api/chat/{id}/stream": ("resume the stream of an active chat run, from its start", "protocols.md"),
+    "api/chat/{id}/stop": ("cancel the run of a chat", "protocols.md"),
+    "v1/responses/{id}": ("get or delete a stored response", "protocols.md"),
+    "v1/responses/{id}/cancel": ("cancel a background response", "protocols.md"),
+    "v1/responses/{id}/input_items": ("list the input items of a stored response", "protocols.md"),
+    "v1/conversations": ("create a conversation", "protocols.md"),
+    "v1/conversations/{id}": ("get, update (metadata) or delete a conversation", "protocols.md"),
+    "v1/conversations/{id}/items": ("list or add items of a conversation", "protocols.md"),
+    "v1/conversations/{id}/items/{item}": ("get or delete an item", "protocols.md"),
+    "services": ("list services", "services.md"),
+    "services/{w}": ("describe or call a service", "services.md"),
+    "services/{w}/stream": ("call a service and stream the answer", "services.md"),
+    "services/{w}/README.md": ("README of a service", "services.md"),
+    "v1/traces": ("receive spans over OTLP", "traces.md"),
+    "health": ("liveness", "deploy.md"),
+    "ready": ("readiness", "deploy.md"),
+    "livez": ("liveness and version", "services.md"),
+    "version": ("version", "deploy.md"),
+    "status": ("health of the database and of each workflow", "services.md"),
+    "metrics": ("Prometheus metrics", "deploy.md"),
+    "openapi.json": ("OpenAPI document", "discovery.md"),
 }
 API_PAGES = {
     "about": "settings.md",
@@ -93,8 +93,8 @@ API_PAGES = {
     "workflows": "discovery.md",
 }
 SOCKETS = {
-    "/api/socket": ("the page's own, for everything", "socket.md"),
-    "/services/{w}": ("a service", "services.md"),
+    "/api/socket": ("requests and notifications of the web page", "socket.md"),
+    "/services/{w}": ("call a service", "services.md"),
 }
 
 
@@ -143,8 +143,8 @@ def _services() -> Iterable[Route]:
 
 def _server_routes() -> Iterable[Route]:
     for first in ("", *sorted(PAGE_SEGMENTS)):
-        yield Route(SERVER, ("GET",), f"/{first}", "nothing", "the page, and every path below", "socket.md")
-    yield Route(SERVER, ("GET",), "/assets/{file}", "nothing", "what the page loads", "socket.md")
+        yield Route(SERVER, ("GET",), f"/{first}", "nothing", "the web page, with all paths below", "socket.md")
+    yield Route(SERVER, ("GET",), "/assets/{file}", "nothing", "static files of the web page", "socket.md")
     for name, endpoint in SERVER_ROUTES.items():
         yield _route(SERVER, endpoint.methods, name, SERVER_RULES[name])
     for name, endpoint in OTLP_ROUTES.items():

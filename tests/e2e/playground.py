@@ -60,7 +60,7 @@ async def open_six_cells(page: Page) -> None:
     """Open a board of three threads and two variants of the tutor."""
     await page.goto("/play?workflow=tutor")
     await page.get_by_role("button", name="Add variant").click()
-    await page.get_by_role("menuitem", name="tutor once more").click()
+    await page.get_by_role("menuitem", name="Duplicate tutor").click()
     for _ in range(2):
         await page.get_by_role("button", name="Add thread").first.click()
     await expect(cells(page)).to_have_count(6)

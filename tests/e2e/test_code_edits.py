@@ -104,7 +104,7 @@ async def test_a_change_is_shown_below_the_text_and_can_be_copied(page: Page) ->
     )
 
     notice = answer.get_by_role("note")
-    await expect(notice).to_contain_text("Rehearsal: no model was asked.")
+    await expect(notice).to_contain_text("Rehearsal: no model was called.")
     tops = [(await one.bounding_box() or {})["y"] for one in (notice, answer.get_by_text("The job has"), diff(page))]
     assert tops == sorted(tops)
 
@@ -148,7 +148,7 @@ async def test_a_change_is_applied_sent_with_the_next_question_and_undone(page: 
         "adaptor": "http@6.5.4",
         "input": {"cursor": "2026-01-01"},
     }
-    await expect(diff(page)).to_contain_text("Checked: no findings")
+    await expect(diff(page)).to_contain_text("No findings")
 
 
 async def test_code_that_has_changed_is_replaced_only_after_confirmation(page: Page) -> None:
@@ -158,7 +158,7 @@ async def test_code_that_has_changed_is_replaced_only_after_confirmation(page: P
     await write_code(page, "// My own work\n")
     await expect(diff(page).get_by_role("status")).to_have_text("context.expression has changed since")
     await diff(page).get_by_role("button", name="Apply", exact=True).click()
-    confirmation = page.get_by_role("dialog", name="The code has changed since")
+    confirmation = page.get_by_role("dialog", name="Replace newer code?")
     await expect(confirmation).to_be_visible()
     await take_screenshot(page, "code-edit-changed")
     await confirmation.get_by_role("button", name="Cancel").click()
@@ -203,7 +203,7 @@ async def test_the_inputs_form_has_an_editor_with_syntax_highlighting(page: Page
 
 async def test_a_change_can_be_applied_to_a_single_turn_row(page: Page) -> None:
     await page.goto("/play?workflow=mender")
-    await page.get_by_role("radio", name="Single turn").click()
+    await page.get_by_role("radio", name="Single-turn").click()
     table = page.get_by_role("table", name="Rows and answers")
     await table.get_by_role("textbox").first.fill("Move it on")
     await page.get_by_role("button", name="Run all").click()

@@ -36,7 +36,7 @@ def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
 async def add_evaluator(dialog: Locator, words: str) -> None:
     """Add the first evaluator that matches `words`."""
     await dialog.get_by_role("searchbox", name="Find an evaluator").fill(words)
-    await expect(dialog.get_by_role("list", name="Evaluators to add").get_by_role("button").first).to_be_visible()
+    await expect(dialog.get_by_role("list", name="Available evaluators").get_by_role("button").first).to_be_visible()
     await dialog.get_by_role("searchbox", name="Find an evaluator").press("Enter")
 
 
@@ -56,7 +56,7 @@ async def test_the_empty_page_explains_how_to_start_and_a_first_evaluation_is_ru
     )
     await page.goto(f"/evaluations?new=1&testset={set_id}")
     dialog = page.get_by_role("dialog", name="New evaluation")
-    await expect(dialog.get_by_role("combobox", name="Set", exact=True)).to_have_value(set_id)
+    await expect(dialog.get_by_role("combobox", name="Test set", exact=True)).to_have_value(set_id)
     await dialog.get_by_role("button", name="Add a workflow").click()
     first = dialog.get_by_role("group", name="Variant 1")
     await first.get_by_role("combobox", name="Workflow").select_option("atlas")
@@ -72,7 +72,7 @@ async def test_the_empty_page_explains_how_to_start_and_a_first_evaluation_is_ru
     regex = dialog.get_by_role("group", name="Evaluator Regular expression")
     await regex.get_by_role("textbox", name="pattern").fill("^[A-Z")
     await expect(dialog).to_contain_text("8 rows × 2 variants: 16 cells")
-    await dialog.get_by_role("button", name="Columns").click()
+    await dialog.get_by_role("button", name="Column mapping").click()
     await expect(dialog.get_by_role("combobox", name="Expected")).to_be_visible()
     await take_screenshots(page, "evaluations-new")
 
@@ -86,20 +86,20 @@ async def test_the_empty_page_explains_how_to_start_and_a_first_evaluation_is_ru
     await regex.get_by_role("button", name="Try it").click()
     await regex.get_by_role("textbox", name=re.compile("^Answer")).fill("paris")
     await regex.get_by_role("button", name="Try", exact=True).click()
-    await expect(regex.get_by_role("region", name="Score regex")).to_contain_text("did not pass")
+    await expect(regex.get_by_role("region", name="Score regex")).to_contain_text("failed")
     await dialog.get_by_role("button", name="Repeats and limits").click()
-    await dialog.get_by_role("textbox", name=re.compile("of the evaluation")).fill("First try")
+    await dialog.get_by_role("textbox", name=re.compile(r"^Name\s*optional")).fill("First try")
     await dialog.get_by_role("button", name="Run", exact=True).click()
 
     await expect(page).to_have_url(re.compile(r"/evaluations/ev_"))
-    await wait_for_state(page, "Partly")  # The workflow does not know Atlantis.
-    figures = page.get_by_role("region", name="Figures")
+    await wait_for_state(page, "Partial")  # The workflow does not know Atlantis.
+    figures = page.get_by_role("region", name="Summary")
     await expect(figures.get_by_role("row", name=re.compile("^short"))).to_contain_text("1 failed")
     await expect(page.get_by_role("button", name="Rerun failed")).to_be_visible()
     await page.goto("/evaluations")
     line = page.get_by_role("row", name=re.compile("First try"))
     await expect(line).to_contain_text("Capitals")
-    await expect(line).to_contain_text("75 %")
+    await expect(line).to_contain_text("75%")
     await take_screenshots(page, "evaluations-list")
 
 
@@ -110,20 +110,20 @@ async def test_an_imported_file_of_questions_is_evaluated_with_a_chat(page: Page
     )
     await page.goto("/testsets")
     await page.get_by_label("File to import").set_input_files(file)
-    importing = page.get_by_role("dialog", name="New test set from a file")
+    importing = page.get_by_role("dialog", name="Import test set")
     await importing.get_by_role("button", name="Import", exact=True).click()
-    await importing.get_by_role("button", name="Open the set").click()
+    await importing.get_by_role("button", name="Open test set").click()
     await page.get_by_role("button", name="Evaluate").click()
     dialog = page.get_by_role("dialog", name="New evaluation")
     await dialog.get_by_role("button", name="Add a workflow").click()
     await dialog.get_by_role("combobox", name="Workflow").select_option("guide")
     await add_evaluator(dialog, "contains")
 
-    columns = dialog.get_by_role("region", name="Columns")
-    await expect(columns).to_contain_text("the user says \u2190 question \u00b7 expected \u2190 expected")
-    await columns.get_by_role("button", name="Columns").click()
+    columns = dialog.get_by_role("region", name="Column mapping")
+    await expect(columns).to_contain_text("user message \u2190 question \u00b7 expected \u2190 expected")
+    await columns.get_by_role("button", name="Column mapping").click()
     messages = columns.get_by_role("combobox", name="Messages")
-    await expect(messages.locator("option:checked")).to_have_text("question (found)")
+    await expect(messages.locator("option:checked")).to_have_text("question (detected)")
     await take_screenshots(page, "evaluations-new-questions")
     await dialog.get_by_role("button", name="Run", exact=True).click()
 
@@ -131,8 +131,8 @@ async def test_an_imported_file_of_questions_is_evaluated_with_a_chat(page: Page
     await wait_for_state(page)
     await expect(result_rows(page)).to_have_count(2)
     await result_rows(page).first.click()
-    await expect(drawer(page).get_by_role("region", name="Asked")).to_contain_text("How long does a refund take?")
-    await expect(drawer(page).get_by_role("region", name="Answered")).to_contain_text("Refunds take 14 days.")
+    await expect(drawer(page).get_by_role("region", name="Input")).to_contain_text("How long does a refund take?")
+    await expect(drawer(page).get_by_role("region", name="Output")).to_contain_text("Refunds take 14 days.")
 
 
 async def test_a_rejected_evaluation_leads_to_the_invalid_field(
@@ -152,14 +152,14 @@ async def test_a_rejected_evaluation_leads_to_the_invalid_field(
     await expect(messages).to_be_focused()
     await expect(messages).to_be_in_viewport(ratio=1)
     await expect(dialog.get_by_role("alert")).to_contain_text("wants messages, and no column is theirs")
-    await expect(dialog.get_by_role("status")).to_have_text("This needs another look: Columns, Messages")
+    await expect(dialog.get_by_role("status")).to_have_text("Fix this field: Column mapping, Messages")
     watch.forgive("422")
     await take_screenshots(page, "evaluations-new-refused")
-    await dialog.get_by_role("textbox", name=re.compile("of the evaluation")).focus()
-    await dialog.get_by_role("button", name="Columns, Messages").click()
+    await dialog.get_by_role("textbox", name=re.compile(r"^Name\s*optional")).focus()
+    await dialog.get_by_role("button", name="Column mapping, Messages").click()
     await expect(messages).to_be_focused()
     await messages.select_option(label="problem (text)")
-    await expect(dialog.get_by_role("region", name="Columns")).to_contain_text("the user says \u2190 problem")
+    await expect(dialog.get_by_role("region", name="Column mapping")).to_contain_text("user message \u2190 problem")
     await dialog.get_by_role("button", name="Run", exact=True).click()
     await expect(page).to_have_url(re.compile("/evaluations/ev_"))
     await wait_for_state(page)
@@ -174,16 +174,16 @@ async def test_figures_lead_to_results_and_results_to_their_answers(page: Page, 
     }
     ev = await run_evaluation(site, name="Two styles", **request)
     await page.goto(f"/evaluations/{ev}")
-    figures = page.get_by_role("region", name="Figures")
-    await expect(figures.get_by_role("row", name=re.compile("^long"))).to_contain_text("85.7 %")
-    await expect(figures.get_by_role("row", name=re.compile("^short"))).to_contain_text("57.1 %")
+    figures = page.get_by_role("region", name="Summary")
+    await expect(figures.get_by_role("row", name=re.compile("^long"))).to_contain_text("85.7%")
+    await expect(figures.get_by_role("row", name=re.compile("^short"))).to_contain_text("57.1%")
     await expect(result_rows(page)).to_have_count(14)
-    await figures.get_by_role("combobox", name="By column").select_option("region")
+    await figures.get_by_role("combobox", name="Group by").select_option("region")
     await expect(
-        page.get_by_role("table", name="contains, by column").get_by_role("row", name=re.compile("^europe"))
+        page.get_by_role("table", name="contains, by group").get_by_role("row", name=re.compile("^europe"))
     ).to_contain_text("3 rows")
     await take_screenshots(page, "evaluation")
-    await figures.get_by_role("combobox", name="By column").select_option("")
+    await figures.get_by_role("combobox", name="Group by").select_option("")
 
     await figures.get_by_role("row", name=re.compile("^short")).get_by_role("button", name="3 not passed").click()
     await expect(result_rows(page)).to_have_count(3)
@@ -204,25 +204,25 @@ async def test_figures_lead_to_results_and_results_to_their_answers(page: Page, 
     await page.keyboard.press("Enter")
     cell = drawer(page)
     await expect(cell.get_by_role("region", name="Expected")).to_contain_text("Santiago")
-    await expect(cell.get_by_role("region", name="Answered")).to_contain_text("I do not know.")
-    await expect(cell.get_by_role("region", name="Score contains")).to_contain_text("did not pass")
+    await expect(cell.get_by_role("region", name="Output")).to_contain_text("I do not know.")
+    await expect(cell.get_by_role("region", name="Score contains")).to_contain_text("failed")
     await expect(cell.get_by_role("link", name="Trace")).to_have_attribute("href", re.compile("/traces/"))
     await take_screenshots(page, "evaluation-cell")
     await cell.get_by_role("group", name="Variants").get_by_role("button", name="long").click()
-    await expect(cell.get_by_role("region", name="Answered")).to_contain_text("The capital of Chile is Santiago.")
+    await expect(cell.get_by_role("region", name="Output")).to_contain_text("The capital of Chile is Santiago.")
     await page.keyboard.press("ArrowRight")
     await expect(cell.get_by_role("region", name="Expected")).to_contain_text("Cardiff")
     await expect(cell.get_by_role("button", name="Next row")).to_be_disabled()
-    await cell.get_by_role("button", name="Accept this answer").click()
+    await cell.get_by_role("button", name="Accept answer").click()
     await page.get_by_role("dialog", name="Accept this answer?").get_by_role("button", name="Accept").click()
-    await expect(page.get_by_text("Revision 2 of Regions expects it.")).to_be_visible()
+    await expect(page.get_by_text("Saved as expected answer in revision 2 of Regions.")).to_be_visible()
     await cell.get_by_role("button", name="Close").click()
     await expect(result_rows(page)).to_have_count(1)
     await expect(result_rows(page).first).to_be_focused()
 
     async with page.expect_download() as saved:
         await page.get_by_role("button", name="Export").click()
-        await page.get_by_role("menuitem", name="A spreadsheet (CSV)").click()
+        await page.get_by_role("menuitem", name="Spreadsheet (CSV)").click()
     assert (await saved.value).suggested_filename == f"{ev}.csv"
 
 
@@ -236,11 +236,11 @@ async def test_a_running_evaluation_is_followed_cancelled_rerun_and_deleted(page
     await dialog.get_by_role("combobox", name="Workflow").select_option("sleepy")
     await add_evaluator(dialog, "exact")
     await dialog.get_by_role("button", name="Repeats and limits").click()
-    await dialog.get_by_role("spinbutton", name=re.compile("At once")).fill("2")
+    await dialog.get_by_role("spinbutton", name=re.compile("Concurrency")).fill("2")
     await dialog.get_by_role("button", name="Run", exact=True).click()
 
     progress = page.get_by_role("region", name="Progress")
-    await expect(progress).to_contain_text(re.compile(r"\d+ of 60 cells .* a second .* left"))
+    await expect(progress).to_contain_text(re.compile(r"\d+ of 60 cells .* per second .* left"))
     await expect(result_rows(page).first).to_be_visible()  # Results come while it runs.
     await take_screenshots(page, "evaluation-running")
     await page.get_by_role("button", name="Cancel").click()
@@ -273,25 +273,25 @@ async def test_two_variants_are_compared_row_by_row(page: Page, site: ServerProc
 
     verdicts = page.get_by_role("region", name="Verdicts")
     await expect(verdicts.get_by_role("button", name=re.compile("contains"))).to_contain_text(
-        re.compile(r"85\.7 % → 57\.1 % \(.28\.6 points, 7 rows\)")
+        re.compile(r"Pass rate fell from 85\.7% to 57\.1% \(.28\.6 points, 7 rows\)")
     )
     await expect(verdicts.get_by_role("button", name=re.compile("contains"))).to_contain_text(
-        "rows like these would tell"
+        "rows like these would settle it"
     )
-    regressions = page.get_by_role("region", name="Regressions")
+    regressions = page.get_by_role("region", name="Regressed")
     await expect(regressions.get_by_role("listitem")).to_have_count(2)
-    await expect(regressions.get_by_role("listitem").first.get_by_role("region", name="Base answered")).to_contain_text(
+    await expect(regressions.get_by_role("listitem").first.get_by_role("region", name="Base output")).to_contain_text(
         "The capital of Peru is Lima."
     )
     await expect(
-        regressions.get_by_role("listitem").first.get_by_role("region", name="Candidate answered")
+        regressions.get_by_role("listitem").first.get_by_role("region", name="Candidate output")
     ).to_contain_text("I do not know.")
-    await expect(page.get_by_role("region", name="Fixes")).to_contain_text("No row got right.")
+    await expect(page.get_by_role("region", name="Fixed")).to_contain_text("No fixes.")
     await take_screenshots(page, "compare")
     await verdicts.get_by_role("button", name=re.compile("levenshtein")).click()
     await expect(page).to_have_url(re.compile("evaluator=levenshtein"))
 
-    picture = page.get_by_role("slider", name=re.compile("Rows by their score"))
+    picture = page.get_by_role("slider", name=re.compile("Base and candidate scores"))
     await expect(picture.locator("circle")).to_have_count(7)
     await picture.locator("circle").nth(3).hover(force=True)
     await expect(picture).to_contain_text("Peru")

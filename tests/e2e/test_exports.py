@@ -118,7 +118,7 @@ async def test_threads_are_found_by_the_text_of_their_messages(page: Page) -> No
     await expect(list_row(threads(page), "About nothing")).to_have_count(0)
     await list_row(threads(page), "About marmalade").click()
     await expect(messages(cell(page, 1)).nth(2)).to_contain_text("and the kumquat in it")
-    await page.get_by_role("button", name="Clear the search").click()
+    await page.get_by_role("button", name="Clear search").click()
     await expect(list_row(threads(page), "About nothing")).to_be_visible()
 
 
@@ -135,7 +135,7 @@ async def test_a_thread_that_is_deleted_while_it_is_shown_leaves_an_empty_cell(p
 
 async def test_a_board_is_renamed_and_deleted_and_its_threads_stay(page: Page, watch: PageMonitor) -> None:
     await send_and_wait(page, "On a board of its own")
-    name = page.get_by_role("textbox", name="Name of the board")
+    name = page.get_by_role("textbox", name="Board name")
     await name.fill("First name")
     await expect(list_row(boards(page), "First name")).to_be_visible()
     await choose_menu_item(list_row(boards(page), "First name"), "Board menu", "Rename")

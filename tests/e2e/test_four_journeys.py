@@ -50,7 +50,7 @@ async def test_a_plain_function_is_used_as_a_chat(page: Page) -> None:
 async def test_conversations_run_side_by_side(page: Page) -> None:
     await page.goto("/play?workflow=guide")
     await page.get_by_role("button", name="Add variant").click()
-    await page.get_by_role("menuitem", name="guide once more").click()
+    await page.get_by_role("menuitem", name="Duplicate guide").click()
     await page.get_by_role("button", name="Parameters").nth(1).click()
     await page.get_by_role("switch", name="careful").click()
     await page.keyboard.press("Escape")
@@ -70,9 +70,9 @@ async def test_a_chat_is_evaluated_over_an_imported_test_set(page: Page, tmp_pat
     file.write_text(CSV, "utf-8")
     await page.goto("/testsets")
     await page.get_by_label("File to import").set_input_files(file)
-    dialog = page.get_by_role("dialog", name="New test set from a file")
+    dialog = page.get_by_role("dialog", name="Import test set")
     await dialog.get_by_role("button", name="Import", exact=True).click()
-    await dialog.get_by_role("button", name="Open the set").click()
+    await dialog.get_by_role("button", name="Open test set").click()
     await expect(page).to_have_url(re.compile("/testsets/ts_"))
     await expect(
         page.get_by_role("region", name="Test set").get_by_text("How long does a refund take?")
@@ -84,27 +84,27 @@ async def test_a_chat_is_evaluated_over_an_imported_test_set(page: Page, tmp_pat
     await dialog.get_by_role("button", name="Add a workflow").click()
     await dialog.get_by_role("combobox", name="Workflow").select_option("guide")
     await (
-        dialog.get_by_role("list", name="Evaluators to add")
+        dialog.get_by_role("list", name="Available evaluators")
         .get_by_role("button", name=re.compile("^Contains The"))
         .click()
     )
     # A chat needs messages: each question becomes one.
-    await dialog.get_by_role("button", name="Columns").click()
+    await dialog.get_by_role("button", name="Column mapping").click()
     await dialog.get_by_role("combobox", name="Messages").select_option(label="question (text)")
     await dialog.get_by_role("button", name="Run", exact=True).click()
 
     await expect(page).to_have_url(re.compile("/evaluations/ev_"))
     await wait_for_state(page)
     await expect(
-        page.get_by_role("region", name="Figures").get_by_role("row", name=re.compile("^guide"))
-    ).to_contain_text("66.7 %")
+        page.get_by_role("region", name="Summary").get_by_role("row", name=re.compile("^guide"))
+    ).to_contain_text("66.7%")
     await expect(result_rows(page)).to_have_count(3)
     await expect(result_rows(page).nth(2)).to_contain_text("It costs 20 euros.")
     await take_screenshots(page, "journey-completion-results")
     await result_rows(page).nth(2).click()
-    await expect(drawer(page).get_by_role("region", name="Asked")).to_contain_text("What is the price?")
+    await expect(drawer(page).get_by_role("region", name="Input")).to_contain_text("What is the price?")
     await expect(drawer(page).get_by_role("region", name="Expected")).to_contain_text("30 euros")
-    await expect(drawer(page).get_by_role("region", name="Answered")).to_contain_text("It costs 20 euros.")
+    await expect(drawer(page).get_by_role("region", name="Output")).to_contain_text("It costs 20 euros.")
     await drawer(page).get_by_role("link", name="Trace").click()
     await expect(page).to_have_url(re.compile("/traces/"))
     await expect(page.get_by_text("guide").first).to_be_visible()
@@ -132,20 +132,20 @@ async def test_tool_calls_of_a_chat_are_scored_and_shown(page: Page, site: Serve
         ],
     )
     await page.goto(f"/evaluations/{ev}")
-    figures = page.get_by_role("region", name="Figures")
+    figures = page.get_by_role("region", name="Summary")
     await expect(figures.get_by_role("row", name=re.compile("^careful"))).to_contain_text(
-        re.compile("100 %.*50 %", re.DOTALL)
+        re.compile("100%.*50%", re.DOTALL)
     )
-    await expect(figures.get_by_role("row", name=re.compile("^hasty"))).to_contain_text("0 %")
+    await expect(figures.get_by_role("row", name=re.compile("^hasty"))).to_contain_text("0%")
     await take_screenshots(page, "journey-tools")
 
-    await page.get_by_role("combobox", name="Outcome").select_option("Not passed")
+    await page.get_by_role("combobox", name="Outcome").select_option("Failed")
     await page.get_by_role("combobox", name="Variant").select_option("careful")
     await expect(result_rows(page)).to_have_count(1)
     await result_rows(page).first.click()
     expected, actual = (
         drawer(page).get_by_role("region", name="Expected"),
-        drawer(page).get_by_role("region", name="Answered"),
+        drawer(page).get_by_role("region", name="Output"),
     )
     await expect(search_calls(expected)).to_contain_text("delivery")
     await expect(search_calls(actual)).to_contain_text("price")

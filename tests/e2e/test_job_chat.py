@@ -31,13 +31,13 @@ async def test_a_change_is_requested_shown_and_applied(page: Page) -> None:
     await expect(page.get_by_text("rehearsal: true")).to_be_visible()
 
     await send_message(page, "Log how many patients there are")
-    await wait_for_answer(cell(page, 1), "Rehearsal: no model was asked.")
+    await wait_for_answer(cell(page, 1), "Rehearsal: no model was called.")
     answer = messages(cell(page, 1)).last
-    await expect(answer.get_by_role("note")).to_contain_text("This is a rehearsal: no model was asked.")
+    await expect(answer.get_by_role("note")).to_contain_text("This is a rehearsal: no model was called.")
     diff = answer.get_by_role("figure")
-    await expect(diff).to_contain_text("Checked: no findings")
+    await expect(diff).to_contain_text("No findings")
     await expect(diff).to_contain_text("fetch-patients")
-    await expect(answer.get_by_role("button", name="Fields of the reply")).to_have_attribute("aria-expanded", "false")
+    await expect(answer.get_by_role("button", name="Reply fields")).to_have_attribute("aria-expanded", "false")
     assert await overflow(page) == 0
     await take_screenshots(page, "job-chat")
 

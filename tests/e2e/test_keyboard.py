@@ -64,7 +64,7 @@ async def blur(page: Page) -> None:
 async def search_palette(page: Page, text: str) -> None:
     """Open the palette and type."""
     await page.keyboard.press("Control+k")
-    await page.get_by_role("dialog", name="Find").get_by_role("combobox").fill(text)
+    await page.get_by_role("dialog", name="Search").get_by_role("combobox").fill(text)
 
 
 async def test_the_palette_opens_workflows_and_threads_and_runs_commands(page: Page) -> None:
@@ -84,7 +84,7 @@ async def test_the_palette_opens_workflows_and_threads_and_runs_commands(page: P
     await expect(messages(cell(page, 1)).last).to_contain_text("A thread about zeppelins")
 
     await search_palette(page, "add a thr")
-    await expect(page.get_by_role("option", name=re.compile("^Add a thread"))).to_be_visible()
+    await expect(page.get_by_role("option", name=re.compile("^Add thread"))).to_be_visible()
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("dialog")).to_have_count(0)
     await expect(cells(page)).to_have_count(2)
@@ -120,7 +120,7 @@ async def test_shortcuts_stop_add_and_move_between_cells(page: Page) -> None:
     await expect(page.get_by_role("textbox", name=MESSAGE_FIELD, exact=True)).to_be_focused()
     await page.keyboard.press("Alt+v")
     await expect(cells(page)).to_have_count(2)
-    await page.get_by_role("combobox", name="Send to").select_option("To this cell")
+    await page.get_by_role("combobox", name="Send to").select_option("Send to this cell")
     await page.get_by_role("textbox", name=MESSAGE_FIELD, exact=True).focus()
     await page.keyboard.press("Alt+ArrowRight")
     await page.keyboard.type("To the second")
@@ -149,11 +149,11 @@ async def test_shortcuts_open_a_new_chat_and_toggle_the_sidebar(page: Page) -> N
     await expect(page.get_by_role("textbox", name=MESSAGE_FIELD, exact=True)).to_be_focused()
 
     await page.keyboard.press("Control+b")
-    await expect(page.get_by_role("button", name="Show the sidebar")).to_be_visible()
+    await expect(page.get_by_role("button", name="Show sidebar")).to_be_visible()
     await page.reload()
-    await expect(page.get_by_role("button", name="Show the sidebar")).to_be_visible()
+    await expect(page.get_by_role("button", name="Show sidebar")).to_be_visible()
     await page.keyboard.press("Control+b")
-    await expect(page.get_by_role("button", name="Hide the sidebar")).to_be_visible()
+    await expect(page.get_by_role("button", name="Hide sidebar")).to_be_visible()
 
 
 @pytest.mark.parametrize("event", [{"isComposing": True}, {"keyCode": 229}], ids=["composing", "the old code"])
@@ -211,7 +211,7 @@ async def test_all_pages_pass_the_accessibility_check(page: Page) -> None:
     await expect(page.get_by_role("dialog", name="Parameters")).to_be_visible()
     assert await page.evaluate(FIND_UNNAMED_CONTROLS) == []
     await page.keyboard.press("Escape")
-    await page.get_by_role("radio", name="Single turn").click()
+    await page.get_by_role("radio", name="Single-turn").click()
     await expect(page.get_by_role("table")).to_be_visible()
     assert await page.evaluate(FIND_UNNAMED_CONTROLS) == []
 

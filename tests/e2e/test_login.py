@@ -68,7 +68,7 @@ def site(keyed_site: KeyedSite) -> ServerProcess:
 
 async def log_in(page: Page, key: str) -> None:
     """Log in with a key."""
-    await page.get_by_label("Key", exact=True).fill(key)
+    await page.get_by_label("API key", exact=True).fill(key)
     await page.get_by_role("button", name="Log in").click()
 
 
@@ -77,7 +77,7 @@ async def test_a_visitor_without_a_session_is_sent_to_the_login_and_back(
 ) -> None:
     await page.goto("/workflows/tutor?from=here")
     await expect(page).to_have_url(re.compile(r"/login\?next="))
-    await expect(page.get_by_text("This server wants a key.")).to_be_visible()
+    await expect(page.get_by_text("Enter your API key.")).to_be_visible()
     await take_screenshots(page, "login")
 
     await log_in(page, "plv_00000000_" + "0" * 40)
@@ -111,7 +111,7 @@ async def test_logging_out_ends_the_session(
     await page.goto("/login")
     await log_in(page, keyed_site.key)
     await page.get_by_role("button", name="Log out").click()
-    await expect(page.get_by_text("This server wants a key.")).to_be_visible()
+    await expect(page.get_by_text("Enter your API key.")).to_be_visible()
     assert await context.cookies() == []
     await page.goto("/settings")
     await expect(page).to_have_url(re.compile("/login"))
@@ -134,9 +134,9 @@ async def test_an_admin_creates_a_key_that_works_until_it_is_revoked(
     await page.get_by_role("button", name="New key").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_role("textbox", name="Name").fill("nightly job")
-    await dialog.get_by_role("combobox", name="It ends").select_option("after 30 days")
+    await dialog.get_by_role("combobox", name="Expires").select_option("After 30 days")
     await take_screenshot(page, "new-key")
-    await dialog.get_by_role("button", name="Make the key").click()
+    await dialog.get_by_role("button", name="Create key").click()
     secret = await dialog.get_by_text(SECRET_PATTERN).inner_text()
     await take_screenshot(page, "new-key-made")
     assert keyed_site.ask("/api/threads", secret) == 200
@@ -161,7 +161,7 @@ async def test_a_key_without_admin_sees_no_keys_and_no_server_settings(
     await log_in(page, new_key(keyed_site.db, "--name", "guest"))
     await expect(page.get_by_role("heading", name="Settings")).to_be_visible()
     await expect(page.get_by_role("heading", name="About")).to_be_visible()
-    await expect(page.get_by_role("heading", name="Keys", exact=True)).to_have_count(0)
+    await expect(page.get_by_role("heading", name="API keys", exact=True)).to_have_count(0)
     await expect(page.get_by_role("heading", name="Server", exact=True)).to_have_count(0)
     await page.goto("/workflows")
     await expect(page.get_by_role("link", name="tutor", exact=True)).to_be_visible()
@@ -189,12 +189,12 @@ async def test_the_first_key_of_an_open_server_does_not_lock_its_creator_out(
         context = await browser.new_context(base_url=open_server.url, viewport=LAPTOP)
         page = await context.new_page()
         await page.goto("/settings")
-        await expect(page.get_by_text("No key was given out")).to_be_visible()
+        await expect(page.get_by_text("No API keys exist")).to_be_visible()
         await page.get_by_role("button", name="New key").click()
         dialog = page.get_by_role("dialog")
-        await expect(dialog).to_contain_text("From the first key on, every request needs one")
+        await expect(dialog).to_contain_text("Once a key exists, every request needs one")
         await dialog.get_by_role("textbox", name="Name").fill("mine")
-        await dialog.get_by_role("button", name="Make the key").click()
+        await dialog.get_by_role("button", name="Create key").click()
         await expect(dialog.get_by_text(SECRET_PATTERN)).to_be_visible()
         await dialog.get_by_role("button", name="Done").click()
         await expect(page.get_by_role("listitem").filter(has_text="mine")).to_contain_text("admin")

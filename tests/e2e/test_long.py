@@ -46,7 +46,7 @@ async def test_two_thousand_messages_can_be_scrolled(page: Page, site: ServerPro
     record_figure("long tasks while scrolling 2,000 messages, ms", max(tasks, default=0))
     assert max(tasks, default=0) < 5_000  # A wide watchdog; the figure is what we look at.
 
-    await page.get_by_role("button", name="To the end").click()
+    await page.get_by_role("button", name="Scroll to end").click()
     await expect(messages(cell(page, 1)).last).to_be_in_viewport()
     await take_screenshot(page, "two-thousand-messages")
 

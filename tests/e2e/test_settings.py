@@ -32,7 +32,7 @@ async def test_a_theme_is_chosen_and_survives_a_reload(page: Page) -> None:
 
 async def test_the_key_that_sends_a_message_can_be_chosen(page: Page) -> None:
     await page.goto("/settings")
-    await page.get_by_role("group", name="Sending").get_by_role("button", name="Ctrl + Enter").click()
+    await page.get_by_role("group", name="Send messages with").get_by_role("button", name="Ctrl + Enter").click()
     await page.goto("/play?workflow=scripted")
     field = page.get_by_role("textbox", name="Message", exact=True)
     await field.fill("one")
@@ -49,12 +49,12 @@ async def test_server_settings_are_shown_and_browser_settings_can_be_cleared(pag
     await page.get_by_role("group", name="Theme").get_by_role("button", name="Dark").click()
     main = page.locator("main")
     await expect(main.get_by_role("listitem").filter(has_text="db")).to_contain_text("environment")
-    await page.get_by_role("group", name="Which settings").get_by_role("button", name="All").click()
+    await page.get_by_role("group", name="Settings filter").get_by_role("button", name="All").click()
     await expect(main.get_by_role("listitem").filter(has_text="max_file").first).to_be_visible()
     await expect(main).to_contain_text("SQLite, schema")
 
     await page.reload()
-    await page.get_by_role("button", name="Forget").click()
-    await page.get_by_role("dialog").get_by_role("button", name="Forget").click()
+    await page.get_by_role("button", name="Clear").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Clear").click()
     await expect(page.locator("html")).to_have_attribute("data-theme", "light")
     assert await page.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('palaver.'))") == []

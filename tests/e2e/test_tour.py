@@ -121,9 +121,9 @@ async def talk(page: Page) -> None:
 
 
 async def compare(page: Page) -> None:
-    await open_link(page, "Begin with calculator")
+    await open_link(page, "Open calculator")
     await page.get_by_role("button", name="Add variant").click()
-    await page.get_by_role("menuitem", name="calculator once more").click()
+    await page.get_by_role("menuitem", name="Duplicate calculator").click()
     await page.get_by_role("combobox", name="Variant").nth(1).select_option("hasty")
     for _ in range(2):
         await page.get_by_role("button", name="Add thread").click()
@@ -135,13 +135,13 @@ async def compare(page: Page) -> None:
 
 
 async def open_a_trace(page: Page) -> None:
-    await open_link(page, "Traces of travel-desk")
+    await open_link(page, "Traces from travel-desk")
     await page.get_by_role("main").get_by_role("link", name=re.compile("travel desk")).click()
     await expect(page.get_by_role("heading", name="invoke_agent travel desk")).to_be_visible()
     await expect(page.get_by_role("main")).to_contain_text("Three berths are left.")
     await take_docs_picture(page, "tour-3-trace")
     await page.get_by_role("button", name="Open in playground").click()
-    which = page.get_by_role("dialog", name="Which workflow goes on?")
+    which = page.get_by_role("dialog", name="Continue with which workflow?")
     await which.get_by_role("button", name=re.compile("^eliza")).click()
     await expect(page).to_have_url(re.compile("/play/conv_"))
     await wait_for_answer(cell(page, 1), "Three berths are left.")
@@ -151,19 +151,19 @@ async def open_a_trace(page: Page) -> None:
 
 
 async def save_a_turn(page: Page) -> None:
-    await open_link(page, "Ask calculator")
+    await open_link(page, "Chat with calculator")
     await send_message(page, "6 * 7 - 2")
     await wait_for_answer(cell(page, 1), "The answer is 40.")
     answer = messages(cell(page, 1)).last
     await answer.hover()
     await answer.get_by_role("button", name="More").click()
     await page.get_by_role("menuitem", name="Add to test set").click()
-    dialog = page.get_by_role("dialog", name="Add to a test set")
+    dialog = page.get_by_role("dialog", name="Add to test set")
     await expect(dialog.get_by_role("combobox", name="Test set").locator("option:checked")).to_have_text(
         re.compile("^Sums")
     )
     await dialog.get_by_role("button", name="Add", exact=True).click()
-    added = page.get_by_role("dialog", name="Added to the test set")
+    added = page.get_by_role("dialog", name="Added to test set")
     await expect(added).to_contain_text("The answer is 40.")
     await take_docs_picture(page, "tour-4-case")
     await added.get_by_role("button", name="Close").first.click()
@@ -172,16 +172,16 @@ async def save_a_turn(page: Page) -> None:
 async def evaluate(page: Page) -> None:
     await open_link(page, "New evaluation")
     form = page.get_by_role("dialog", name="New evaluation")
-    await form.get_by_role("combobox", name="Set", exact=True).select_option("Sums (25 rows)")
+    await form.get_by_role("combobox", name="Test set", exact=True).select_option("Sums (25 rows)")
     await form.get_by_role("button", name="Add a workflow").click()
     await expect(form.get_by_role("combobox", name="Workflow")).to_have_value("calculator")
-    offered = form.get_by_role("list", name="Evaluators to add")
+    offered = form.get_by_role("list", name="Available evaluators")
     await offered.get_by_role("button", name=re.compile("^Contains The")).click()
     await take_screenshot(page, "tour-5-form")
     await form.get_by_role("button", name="Run", exact=True).click()
     await expect(page).to_have_url(re.compile("/evaluations/ev_"))
     await wait_for_state(page)
-    await expect(page.get_by_role("region", name="Figures")).to_contain_text("100 %")
+    await expect(page.get_by_role("region", name="Summary")).to_contain_text("100%")
 
 
 async def compare_evaluations(page: Page) -> None:
@@ -194,7 +194,7 @@ async def compare_evaluations(page: Page) -> None:
 
 
 async def copy_programs(page: Page) -> None:
-    await open_link(page, "Programs for eliza")
+    await open_link(page, "Code for eliza")
     for client, known_names in (
         ("AI SDK", "DefaultChatTransport"),
         ("OpenAI Python", "from openai import OpenAI"),
@@ -242,7 +242,7 @@ async def test_the_tour_can_be_ticked_folded_hidden_and_shown_again(page: Page) 
     await tour(page).get_by_role("checkbox").nth(0).check()
     await expect_ticked(page, 1)
     # The next step is open; any other opens as well, by keyboard.
-    await expect(tour(page).get_by_role("link")).to_have_text("Begin with calculator")
+    await expect(tour(page).get_by_role("link")).to_have_text("Open calculator")
     await tour(page).get_by_role("button", name="Run an evaluation").focus()
     await page.keyboard.press("Enter")
     await expect(tour(page).get_by_role("link")).to_have_text("New evaluation")
@@ -253,15 +253,15 @@ async def test_the_tour_can_be_ticked_folded_hidden_and_shown_again(page: Page) 
     await expect(title).to_have_attribute("aria-expanded", "false")
     await expect(title).to_contain_text("1 of 7")
 
-    await tour(page).get_by_role("button", name="Put the tour away").click()
+    await tour(page).get_by_role("button", name="Hide tour").click()
     await expect(tour(page)).to_have_count(0)
     await page.reload()
     await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
     await expect(tour(page)).to_have_count(0)
     await page.goto("/settings")
-    await page.get_by_role("button", name="Show the tour").click()
+    await page.get_by_role("button", name="Show tour").click()
     await expect_ticked(page, 1)
-    await page.get_by_role("button", name="Begin again").click()
+    await page.get_by_role("button", name="Restart tour").click()
     await expect_ticked(page, 0)
 
 

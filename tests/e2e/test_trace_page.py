@@ -72,7 +72,7 @@ async def test_a_run_with_tools_is_shown_as_tree_timeline_and_conversation(page:
     await expect(row(page, "execute_tool add")).to_have_attribute("aria-level", "2")
     await expect(page.get_by_role("group", name="Timeline")).to_be_visible()
     await expect(page.get_by_role("article", name="You")).to_contain_text("(2 + 3) * 4")
-    await expect(page.get_by_role("article", name="Answer")).to_contain_text("The answer is 20.")
+    await expect(page.get_by_role("article", name="Assistant")).to_contain_text("The answer is 20.")
     await expect(page.get_by_role("region", name="Tool multiply")).to_be_visible()
     await take_screenshots(page, "trace")
 
@@ -113,7 +113,7 @@ async def test_a_trace_can_be_continued_in_the_playground_with_its_workflow(page
     await expect(page).to_have_url(re.compile(r"/play/conv_"))
     await expect(messages(cell(page, 1))).to_have_count(1)
     await messages(cell(page, 1)).first.hover()
-    await messages(cell(page, 1)).first.get_by_role("button", name="Answer again").click()
+    await messages(cell(page, 1)).first.get_by_role("button", name="Send again").click()
     await wait_for_answer(cell(page, 1), "The answer is 20.")
 
 
@@ -134,13 +134,13 @@ async def test_continuing_a_trace_of_an_unknown_workflow_asks_for_one(page: Page
     otlp_spans.send_spans(site.url, make_span(1, 1, "chat gpt-4o", attributes=attributes))
     await page.goto(f"/traces/{trace_id(1)}")
     await page.get_by_role("button", name="Open in playground").click()
-    question = page.get_by_role("dialog", name="Which workflow goes on?")
+    question = page.get_by_role("dialog", name="Continue with which workflow?")
     await take_screenshot(page, "trace-which-workflow")
     await question.get_by_role("button", name="tutor").click()
 
     await expect(page).to_have_url(re.compile(r"/play/conv_"))
     await expect(messages(cell(page, 1)).last).to_contain_text("A shop.")
-    await expect(page.get_by_text("tutor does not take temperature")).to_be_visible()
+    await expect(page.get_by_text("Left out inputs that tutor does not have: temperature")).to_be_visible()
     await send_message(page, "And now?")
     await wait_for_answer(cell(page, 1), "On maths, you said 'And now?'")
 
@@ -175,7 +175,7 @@ async def test_an_agent_trace_shows_errors_orphans_and_span_details(page: Page, 
     await page.goto(f"/traces/{trace_id(2)}")
 
     await expect(row(page, "lost one")).to_contain_text("orphan")
-    await expect(page.get_by_role("article", name="Answer")).to_contain_text("Sunny.")
+    await expect(page.get_by_role("article", name="Assistant")).to_contain_text("Sunny.")
     await expect(page.get_by_role("link", name="oslo")).to_be_visible()
     await take_screenshots(page, "trace-agent")
     await page.set_viewport_size({"width": 390, "height": 844})
@@ -201,11 +201,11 @@ async def test_an_agent_trace_shows_errors_orphans_and_span_details(page: Page, 
     await expect(row(page, "chat gpt-4o")).to_have_attribute("aria-selected", "true")
     await detail.get_by_role("button", name="Parameters").click()
     await expect(detail.get_by_role("region", name="Parameters")).to_contain_text("temperature: 0.2")
-    await expect(detail.get_by_role("region", name="Facts")).to_contain_text("31 in, 9 out")
+    await expect(detail.get_by_role("region", name="Details")).to_contain_text("31 in, 9 out")
 
     await page.get_by_role("button", name="Zoom in").click()
-    await expect(page.get_by_role("button", name="Whole trace")).to_be_enabled()
-    for kind in ("Records", "OTLP", "A page"):
+    await expect(page.get_by_role("button", name="Zoom to whole trace")).to_be_enabled()
+    for kind in ("Spans", "OTLP", "Web page"):
         await page.get_by_role("button", name="Export").click()
         async with page.expect_download() as saved:
             await page.get_by_role("menuitem", name=kind).click()
@@ -226,9 +226,9 @@ async def test_thirty_thousand_spans_do_not_freeze_the_page(page: Page, site: Se
     await page.goto(f"/traces/{trace_id(3)}")
     await expect(page.get_by_text("30,000 spans", exact=True)).to_be_visible()
     await expect(row(page, "crawl")).to_be_visible()
-    await expect(page.get_by_text("spans so far")).to_have_count(0)
+    await expect(page.get_by_text("Loading spans")).to_have_count(0)
 
-    await page.get_by_role("button", name="Open all").click()
+    await page.get_by_role("button", name="Expand all").click()
     await tree(page).focus()
     await page.keyboard.press("End")
     await expect(row(page, "step 29999")).to_have_attribute("aria-selected", "true")
@@ -237,7 +237,7 @@ async def test_thirty_thousand_spans_do_not_freeze_the_page(page: Page, site: Se
         await page.evaluate("new Promise((done) => requestAnimationFrame(done))")
     await page.get_by_role("button", name="Next error").click()
     await expect(row(page, "step 25050")).to_have_attribute("aria-selected", "true")
-    await page.get_by_role("button", name="Close all").click()
+    await page.get_by_role("button", name="Collapse all").click()
     await page.get_by_role("button", name="Zoom in").click()
     assert await tree(page).get_by_role("treeitem").count() < 100  # Only visible rows are rendered.
     await take_screenshot(page, "trace-of-30000-spans")
@@ -298,7 +298,7 @@ async def test_three_traces_of_a_session_are_one_thread_with_a_tab_for_a_branch(
     await expect(session_links).to_contain_text("Of course.")
     await take_screenshots(page, "sessions")
     await page.get_by_role("searchbox", name="Find a session").fill("nobody's")
-    await expect(page.get_by_text("No session has this in its name")).to_be_visible()
+    await expect(page.get_by_text("No matching sessions")).to_be_visible()
     await page.get_by_role("searchbox", name="Find a session").fill("müller/42 %")
     await session_links.click()
 
@@ -398,7 +398,7 @@ async def test_an_unknown_trace_is_reported_and_shown_once_it_arrives(
     page: Page, watch: PageMonitor, site: ServerProcess
 ) -> None:
     await page.goto(f"/traces/{trace_id(7)}")
-    await expect(page.get_by_role("heading", name="This trace is not here")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Trace not found")).to_be_visible()
     await take_screenshot(page, "trace-missing")
 
     # The inner span ends first, then the outer one: the page shows both without a reload.

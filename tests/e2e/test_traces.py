@@ -70,7 +70,7 @@ async def test_a_chat_is_one_row_and_hovering_shows_the_conversation(page: Page)
     await send_message(page, "My boss hates holidays")
     await wait_for_answer(cell(page, 1), re.compile("boss|holidays", re.IGNORECASE))
 
-    await page.get_by_role("navigation", name="Views").get_by_role("link", name="Traces").click()
+    await page.get_by_role("navigation", name="Pages").get_by_role("link", name="Traces").click()
     await search(page, "sea boss")
     row = rows(page)
     await expect(row).to_have_count(1)
@@ -79,7 +79,7 @@ async def test_a_chat_is_one_row_and_hovering_shows_the_conversation(page: Page)
     await expect(row).to_contain_text("workflow")
 
     await row.get_by_role("button", name=re.compile("^Input of row 1")).hover()
-    conversation = page.get_by_role("region", name="Whole conversation")
+    conversation = page.get_by_role("region", name="Full conversation")
     await expect(conversation.get_by_role("article")).to_have_count(4)
     await expect(conversation).to_contain_text("I need a holiday by the sea")
     await take_screenshot(page, "traces-hover")
@@ -116,22 +116,22 @@ async def test_search_and_filters_are_stored_in_the_url(page: Page, site: Server
 
     # Another condition: all of them have to hold, or any.
     await add_filter(page, "Name", "is", "fine1")
-    await expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
+    await expect(page.get_by_role("heading", name="No matching traces")).to_be_visible()
     await page.get_by_role("button", name="Any of").click()
     await expect(rows(page)).to_have_count(2)
     await page.get_by_role("button", name="Remove the filter Status is error").click()
     await expect(rows(page)).to_have_count(1)
     await search(page, "pears")
-    await page.get_by_role("button", name="Clear the filters").click()
+    await page.get_by_role("button", name="Clear filters").click()
     await expect(page).to_have_url(re.compile(r"/traces$"))
     await expect(rows(page).nth(3)).to_be_visible()  # Rows of other tests are listed too and may be newer.
 
 
 async def test_an_invalid_filter_shows_one_error(page: Page, watch: PageMonitor) -> None:
     await page.goto("/traces?f=colour~eq~red")
-    await expect(page.get_by_role("alert")).to_contain_text("There is no field 'colour'.")
+    await expect(page.get_by_role("alert")).to_contain_text("Unknown field 'colour'.")
     await expect(page.get_by_role("alert")).to_have_count(1)
-    await page.get_by_role("button", name="Clear the filters").click()
+    await page.get_by_role("button", name="Clear filters").click()
     await expect(page.get_by_role("alert")).to_have_count(0)
     watch.forgive("422|400")
 
@@ -163,7 +163,7 @@ async def test_a_view_is_saved_selected_changed_and_deleted(page: Page, site: Se
     await send_all_spans(site, traced_server.chat_span("v", "views", "yes", trace="views"))
     await page.goto("/traces?q=views&range=24h&f=kind~eq~llm")
     await page.get_by_role("button", name="Views", exact=True).click()
-    await page.get_by_role("menuitem", name="Save as a new view").click()
+    await page.get_by_role("menuitem", name="Save as new view").click()
     await page.get_by_role("textbox", name="Name").fill("Calls of a day")
     await page.keyboard.press("Enter")
     view_button = page.get_by_role("button", name="View Calls of a day")
@@ -176,7 +176,7 @@ async def test_a_view_is_saved_selected_changed_and_deleted(page: Page, site: Se
     await expect(rows(page)).to_have_count(1)
     await page.reload()
     await search(page, "nothing like it")
-    await expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
+    await expect(page.get_by_role("heading", name="No matching traces")).to_be_visible()
     await expect(view_button).to_contain_text("(changed)")
     await view_button.click()
     await page.get_by_role("menuitem", name="Save changes").click()
@@ -257,7 +257,7 @@ async def test_selecting_a_bar_narrows_the_time_range(page: Page, site: ServerPr
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(re.compile("from=.*&to="))
     await expect(rows(page).first).to_be_visible()
-    await page.get_by_role("button", name="Hide the plots").click()
+    await page.get_by_role("button", name="Hide charts").click()
     await expect(plot).to_have_count(0)
 
 
@@ -294,7 +294,7 @@ async def test_hostile_names_are_displayed_as_text(page: Page, watch: PageMonito
         await page.goto(f"/traces?q=hostile&rows={kind}")
         await expect(rows(page)).to_have_count(len(PAYLOADS))
         await rows(page).nth(3).get_by_role("button").first.hover()
-        await expect(page.get_by_role("region", name="Whole conversation")).to_contain_text("window.caught")
+        await expect(page.get_by_role("region", name="Full conversation")).to_contain_text("window.caught")
         await take_screenshot(page, f"traces-hostile-{kind}")
     await page.get_by_role("button", name="Views", exact=True).click()
     await page.get_by_role("menuitem").first.click()

@@ -34,7 +34,7 @@ async def test_regenerating_a_middle_turn_keeps_both_branches(page: Page) -> Non
     await expect(messages(chat_cell).nth(3)).to_contain_text("2/2")
     await take_screenshot(page, "versions")
 
-    await click_button(messages(chat_cell).nth(3), "Version before")
+    await click_button(messages(chat_cell).nth(3), "Previous version")
     await expect(messages(chat_cell)).to_have_count(6)
     await expect(messages(chat_cell).last).to_contain_text("three")
     await expect(messages(chat_cell).nth(3)).to_contain_text("1/2")
@@ -52,7 +52,7 @@ async def test_editing_a_question_adds_a_branch(page: Page) -> None:
 
     await wait_for_answer(chat_cell, "uno")
     await expect(messages(chat_cell)).to_have_count(2)
-    await click_button(messages(chat_cell).nth(0), "Version before")
+    await click_button(messages(chat_cell).nth(0), "Previous version")
     await expect(messages(chat_cell)).to_have_count(4)
     await expect(messages(chat_cell).nth(0)).to_contain_text("one")
 

@@ -44,14 +44,14 @@ async def test_the_list_shows_every_workflow_and_whether_it_is_a_chat(page: Page
     rows = (await (await page.request.get("/api/workflows")).json())["data"]
     assert {row["name"] for row in rows} >= {"eliza", "headline", "shout", "tutor"}
     for row in rows:
-        kind = "Chat" if row["is_chat"] else "Not a chat"
+        kind = "Chat" if row["is_chat"] else "Single-turn"
         await expect(workflow_row(page, row["name"]).get_by_text(re.compile(rf"^{kind}"))).to_be_visible()
     await take_screenshots(page, "workflows")
 
-    await page.get_by_role("group", name="Which").get_by_role("button", name="Not chats").click()
+    await page.get_by_role("group", name="Type").get_by_role("button", name="Single-turn").click()
     await expect(workflow_row(page, "shout")).to_be_visible()
     await expect(workflow_row(page, "tutor")).to_have_count(0)
-    await page.get_by_role("group", name="Which").get_by_role("button", name="All").click()
+    await page.get_by_role("group", name="Type").get_by_role("button", name="All").click()
     await page.get_by_role("searchbox", name="Search workflows").fill("capitals")
     await expect(workflow_row(page, "shout")).to_be_visible()
     # Only this one: services connected by another test are in a separate list below.
@@ -63,7 +63,7 @@ async def test_a_workflow_is_shown_with_its_kind_schemas_and_flags(page: Page) -
     await workflow_row(page, "tutor").click()
     await expect(page).to_have_url(re.compile("/workflows/tutor$"))
     main = page.locator("main")
-    await expect(main).to_contain_text("A chat: declared in code.")
+    await expect(main).to_contain_text("Chat: declared in code.")
     await expect(main).to_contain_text("is_chat: true")
     await expect(main).to_contain_text("How many words it says")
     await expect(main).to_contain_text("Seconds between two words")
@@ -72,7 +72,7 @@ async def test_a_workflow_is_shown_with_its_kind_schemas_and_flags(page: Page) -
     await take_screenshots(page, "workflow")
 
     await page.goto("/workflows/shout")
-    await expect(main).to_contain_text("Not a chat: declared in code.")
+    await expect(main).to_contain_text("Single-turn: declared in code.")
     await expect(main).to_contain_text("is_chat: false")
 
 
@@ -95,18 +95,18 @@ async def test_programs_for_five_clients_contain_this_server_and_can_be_copied(
     for name, url in workflow["routes"].items():
         assert url.startswith(site.url), name
         await expect(page.locator("main")).to_contain_text(url)
-    await page.get_by_role("button", name="Copy the address for AI SDK useChat").click()
+    await page.get_by_role("button", name="Copy URL for AI SDK useChat").click()
     assert await page.evaluate("navigator.clipboard.readText()") == workflow["routes"]["ui_stream"]
 
 
 async def test_a_button_leads_to_a_first_answer(page: Page) -> None:
     await page.goto("/workflows/scripted")
-    await page.get_by_role("button", name="Talk to it").click()
+    await page.get_by_role("button", name="Open in playground").click()
     await send_message(page, "Nice to meet you")
     await wait_for_answer(cell(page, 1), "Nice to meet you")
 
     await page.goto("/workflows/shout")
-    await page.get_by_role("button", name="Run it").click()
+    await page.get_by_role("button", name="Open in playground").click()
     await page.get_by_role("textbox", name=re.compile(r"^text\b")).fill("ahoy")
     await page.keyboard.press("Control+Enter")
     await expect(page.get_by_role("table", name="Rows and answers")).to_contain_text("AHOY")
@@ -122,7 +122,7 @@ async def test_a_service_is_tested_connected_used_and_disconnected(
         await dialog.get_by_role("textbox", name="URL").fill(f"{other.url}/oracle")
         await dialog.get_by_role("button", name="Test").click()
         await expect(dialog).to_contain_text("Found: oracle")
-        await expect(dialog).to_contain_text("A chat: it says so itself.")
+        await expect(dialog).to_contain_text("Chat: declared by the service.")
         await take_screenshots(page, "connect")
         assert "oracle" not in await (await page.request.get("/api/workflows")).text()  # It was only tested.
 
@@ -131,7 +131,7 @@ async def test_a_service_is_tested_connected_used_and_disconnected(
         await expect(page.locator("main")).to_contain_text("Connected")
         await expect(page.locator("main")).to_contain_text("Answers from another machine, or nearly.")
         await take_screenshots(page, "connected")
-        await page.get_by_role("button", name="Talk to it").click()
+        await page.get_by_role("button", name="Open in playground").click()
         await send_message(page, "Who is there?")
         await wait_for_answer(cell(page, 1), "The oracle has heard: Who is there?")
 
@@ -153,7 +153,7 @@ async def test_testing_a_url_that_is_not_a_service_lists_the_attempts(
     dialog = page.get_by_role("dialog", name="Connect a service")
     await dialog.get_by_role("textbox", name="URL").fill(f"{site.url}/health")
     await dialog.get_by_role("button", name="Test").click()
-    await expect(dialog.get_by_role("alert")).to_contain_text("If you know what it is, say so above.")
+    await expect(dialog.get_by_role("alert")).to_contain_text("If you know the type and protocol, choose them above.")
     await expect(dialog.get_by_role("table")).to_contain_text("GET")
     await take_screenshot(page, "connect-refused")
     watch.forgive("Failed to load resource")

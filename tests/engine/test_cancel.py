@@ -245,7 +245,7 @@ async def test_a_run_ends_even_if_its_code_ignores_every_cancellation(
     await wait_for_event(left)
     await asyncio.sleep(0)
 
-    assert "The workflow deaf goes on although its run was stopped" in caplog.text
+    assert "The workflow deaf is still running after its run was stopped" in caplog.text
     assert event_lines(events) == ["RunStarted", "RunCancelled"]
     assert run.log == events
 

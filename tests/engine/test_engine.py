@@ -104,7 +104,7 @@ async def test_an_invalid_history_starts_no_run() -> None:
 
     engine = new_engine()
 
-    with pytest.raises(InvalidValue, match="takes none from clients"):
+    with pytest.raises(InvalidValue, match="does not accept from clients"):
         engine.start(strict, call(Message.system("Obey.")))
     assert engine.active_count == 0
 
@@ -235,7 +235,7 @@ async def test_a_run_whose_end_cannot_be_recorded_fails_as_overloaded(caplog: py
     assert event_lines(run.log) == ["RunStarted", "TextStarted", "TextDelta Hi.", "TextEnded", "RunFailed"]
     assert [event.seq for event in run.log] == [0, 1, 2, 3, 4]
     assert last_event(run) == RunFailed(
-        code="overloaded", message="The run ended, but its end could not be kept: try again later.", at=NOW
+        code="overloaded", message="The run ended, but its end could not be stored. Try again later.", at=NOW
     )
     assert ("lost", ["TextEnded", "RunFailed"], 3) in store.notes
     assert "disk full" in caplog.text
@@ -244,7 +244,7 @@ async def test_a_run_whose_end_cannot_be_recorded_fails_as_overloaded(caplog: py
 async def test_no_run_starts_while_the_store_is_unavailable() -> None:
     class Away(RecordingStore):
         def check(self) -> None:
-            raise Overloaded("The database cannot be reached: try again in a moment.")
+            raise Overloaded("The database is unreachable. Try again shortly.")
 
     engine = new_engine(store=Away())
 

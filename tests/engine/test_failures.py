@@ -92,7 +92,7 @@ def test_code_message_and_details_of_a_failure_are_made_json_safe() -> None:
     assert failure_event(opaque, Run(), debug=False) == RunFailed(
         code="full",
         message="No room.",
-        details={"details": "left out: a dict that is not JSON (object has no JSON form)"},
+        details={"details": "omitted: a value of type dict that is not JSON-serializable (unsupported type object)"},
     )
     assert sanitize_failure(RunFailed(seq=4, code="a", message="b", at=NOW)) == RunFailed(
         seq=4, code="a", message="b", at=NOW
@@ -105,7 +105,7 @@ def test_an_end_that_could_not_be_recorded_is_replaced_by_a_failure() -> None:
     assert unrecorded_end(OSError("disk full"), Run(), last) == [
         TextEnded(3, item="i", text="Hi."),
         RunFailed(
-            4, code="overloaded", message="The run ended, but its end could not be kept: try again later.", at=NOW
+            4, code="overloaded", message="The run ended, but its end could not be stored. Try again later.", at=NOW
         ),
     ]
 

@@ -36,22 +36,22 @@ async def test_data_is_decoded_in_either_alphabet_with_or_without_padding(conten
 @pytest.mark.parametrize(
     ("part", "error", "message"),
     [
-        (File("a/b", data="€"), InvalidValue, "The file's data is not base64."),
-        (File("a/b", data="A"), InvalidValue, "The file's data is not base64."),
-        (File("a/b", url="data:nothing"), InvalidValue, "The file's data: URL holds nothing."),
-        (File("a/b", file_id="file_1"), NotFound, "There is no file 'file_1'."),
+        (File("a/b", data="€"), InvalidValue, "The file's data is not valid base64."),
+        (File("a/b", data="A"), InvalidValue, "The file's data is not valid base64."),
+        (File("a/b", url="data:nothing"), InvalidValue, "The file's data: URL has no data."),
+        (File("a/b", file_id="file_1"), NotFound, "File 'file_1' not found."),
         (
             File("a/b"),
             InvalidValue,
-            "The file has no content: it names no stored file, no data, and no http or https URL.",
+            "The file has no content. Set file_id, data, or an http or https URL.",
         ),
         (
             File("a/b", url="file:///etc/passwd"),
             InvalidValue,
-            "The file has no content: it names no stored file, no data, and no http or https URL.",
+            "The file has no content. Set file_id, data, or an http or https URL.",
         ),
-        (File("a/b", url="http://127.0.0.1/"), UrlRefused, "This URL may not be fetched from here."),
-        (File("a/b", url="http://169.254.169.254/latest"), UrlRefused, "This URL may not be fetched from here."),
+        (File("a/b", url="http://127.0.0.1/"), UrlRefused, "This URL is not allowed."),
+        (File("a/b", url="http://169.254.169.254/latest"), UrlRefused, "This URL is not allowed."),
     ],
 )
 async def test_a_file_that_cannot_be_fetched_raises_an_error(
@@ -76,7 +76,7 @@ async def test_a_url_is_fetched_with_the_operators_rule_for_private_addresses(mo
     assert await FileFetcher(allow_private=True)("default", File("a/b", url="http://host/b")) == b"there"
     with pytest.raises(UpstreamFailed) as raised:
         await FileFetcher()("default", File("a/b", url="https://host/moved"))
-    assert raised.value.message == "The file could not be fetched: the remote answered 302."
+    assert raised.value.message == "Cannot fetch the file: the remote service responded with status 302."
     assert requests == [("HTTPS://host/a", False), ("http://host/b", True), ("https://host/moved", False)]
 
 

@@ -48,7 +48,7 @@ async def test_a_run_that_exceeds_its_time_limit_fails_with_its_partial_answer()
 
     run = await run_to_end(slow)
 
-    assert last_event(run) == failed_event("timeout", "The run took longer than 0.1 seconds.")
+    assert last_event(run) == failed_event("timeout", "The run timed out after 0.1 s.")
     assert reply_of(run) == reply(Message.assistant("Hel"), finish="error")
     assert cancelled == [True]
 
@@ -66,7 +66,7 @@ async def test_sync_code_that_exceeds_the_time_limit_sees_the_cancellation() -> 
     run = await run_to_end(slow)
     await wait_for_event(left)
 
-    assert last_event(run) == failed_event("timeout", "The run took longer than 0.1 seconds.")
+    assert last_event(run) == failed_event("timeout", "The run timed out after 0.1 s.")
 
 
 async def test_an_unhandled_timeout_in_the_workflow_fails_the_run() -> None:
@@ -100,13 +100,13 @@ async def test_the_limits_of_the_server_apply_to_workflows_without_limits() -> N
 
     run = await run_to_end(slow, engine=new_engine(limits=RunLimits(seconds=0.01)))
 
-    assert last_event(run) == failed_event("timeout", "The run took longer than 0.01 seconds.")
+    assert last_event(run) == failed_event("timeout", "The run timed out after 0.01 s.")
 
 
 # Events
 
 
-TOO_MANY_EVENTS_MESSAGE = "The run gave more than 10 events."
+TOO_MANY_EVENTS_MESSAGE = "The run exceeded its limit of 10 events."
 
 
 async def test_the_event_limit_applies_to_every_source_of_events() -> None:
@@ -194,7 +194,7 @@ async def test_code_that_ignores_the_event_limit_adds_no_more_events() -> None:
 # Bytes
 
 
-TOO_LARGE_MESSAGE = "The run said more than 100 bytes."
+TOO_LARGE_MESSAGE = "The run exceeded its output limit of 100 bytes."
 
 
 @pytest.mark.parametrize("size", [101, 10_000])
@@ -246,7 +246,7 @@ async def test_a_value_above_the_byte_limit_fails_the_run() -> None:
 
     run = await run_to_end(large)
 
-    assert last_event(run) == failed_event("too_large", "The run's value is larger than 100 bytes.")
+    assert last_event(run) == failed_event("too_large", "The run's value exceeds the output limit of 100 bytes.")
 
 
 async def test_small_pieces_add_up_to_the_byte_limit() -> None:

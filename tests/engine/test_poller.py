@@ -37,7 +37,7 @@ class Work:
 
 
 def new_poller(work: Work, again: float = LONG_DELAY_S) -> Poller:
-    return Poller(work.look, subject="Work", log=log, retry_delay=again)
+    return Poller(work.look, subject="work", log=log, retry_delay=again)
 
 
 async def test_the_poller_polls_at_once_and_again_after_the_returned_delay() -> None:
@@ -69,7 +69,7 @@ async def test_a_wake_up_during_a_poll_causes_another_poll() -> None:
             poller.wake()  # Too late for this poll.
         return await work.look()
 
-    poller = Poller(look, subject="Work", log=log, retry_delay=LONG_DELAY_S)
+    poller = Poller(look, subject="work", log=log, retry_delay=LONG_DELAY_S)
     poller.start()
     await work.until(2)
     await poller.stop()
@@ -78,8 +78,8 @@ async def test_a_wake_up_during_a_poll_causes_another_poll() -> None:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (Overloaded("It is away."), (logging.DEBUG, "Work could not be looked for: It is away.")),
-        (RuntimeError("a mistake"), (logging.ERROR, "Work could not be looked for")),
+        (Overloaded("It is away."), (logging.DEBUG, "Failed to poll for work: It is away.")),
+        (RuntimeError("a mistake"), (logging.ERROR, "Failed to poll for work")),
     ],
 )
 async def test_a_failed_poll_is_logged_and_retried(
@@ -104,7 +104,7 @@ async def test_stop_waits_for_the_current_poll_and_no_poll_follows() -> None:
         ended.set()
         return SHORT_DELAY_S
 
-    poller = Poller(look, subject="Work", log=log, retry_delay=LONG_DELAY_S)
+    poller = Poller(look, subject="work", log=log, retry_delay=LONG_DELAY_S)
     poller.start()
     await polling.wait()
     await poller.stop()

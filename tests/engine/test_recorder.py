@@ -187,7 +187,7 @@ async def test_a_run_of_another_project_is_not_found(database: Database) -> None
     with pytest.raises(RunNotFound) as after_end:
         await records.get_row("mine", run.id)
 
-    assert str(while_active.value) == str(after_end.value) == f"No run {run.id!r} is known here."
+    assert str(while_active.value) == str(after_end.value) == f"Run {run.id!r} not found."
 
 
 async def test_a_run_is_followed_while_active_and_from_a_position_after_its_end(database: Database) -> None:
@@ -330,11 +330,11 @@ async def test_while_the_database_fails_runs_end_with_an_error_and_no_new_run_st
     await second_run.wait_ended()
 
     assert run.log[-1] == RunFailed(
-        5, error.code, "The run ended, but its end could not be kept: try again later.", at=NOW
+        5, error.code, "The run ended, but its end could not be stored. Try again later.", at=NOW
     )
     assert (row.status, row.error) == (
         "failed",
-        {"code": error.code, "message": "The run ended, but its end could not be kept: try again later."},
+        {"code": error.code, "message": "The run ended, but its end could not be stored. Try again later."},
     )
     assert await database.read(runs.read_events, "theirs", run.id) == run.log
     assert (await records.get_row("theirs", second_run.id)).status == "finished"

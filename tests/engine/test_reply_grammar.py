@@ -221,12 +221,15 @@ async def test_each_value_of_a_chat_becomes_its_reply(case: str, maker: Maker) -
 
 
 INVALID_VALUES: dict[str, tuple[Any, str]] = {
-    "bytes": (b"Hi.", "The workflow gave bytes: decode them to text first."),
-    "a bytearray": (bytearray(b"Hi."), "The workflow gave bytes: decode them to text first."),
-    "a view of bytes": (memoryview(b"Hi."), "The workflow gave bytes: decode them to text first."),
+    "bytes": (b"Hi.", "The workflow returned bytes. Decode them to text first."),
+    "a bytearray": (bytearray(b"Hi."), "The workflow returned bytes. Decode them to text first."),
+    "a view of bytes": (memoryview(b"Hi."), "The workflow returned bytes. Decode them to text first."),
     "an object": (
         ValueError,
-        "The workflow gave a type that is not JSON (type has no JSON form): return text, messages or JSON.",
+        (
+            "The workflow returned a value of type type that is not JSON-serializable "
+            "(unsupported type type). Return text, messages or JSON."
+        ),
     ),
 }
 

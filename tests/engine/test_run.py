@@ -348,7 +348,7 @@ async def test_emitting_any_other_value_fails_the_run(in_a_thread: bool) -> None
     run = await run_to_end(wrong_in_a_thread if in_a_thread else wrong)
 
     assert last_event(run) == RunFailed(
-        code="bad_stream", message="ctx.emit() takes an event, a part, a message or a usage, not a str.", at=NOW
+        code="bad_stream", message="ctx.emit() accepts events, parts, messages and usage, not str.", at=NOW
     )
 
 
@@ -515,7 +515,7 @@ async def test_a_generator_is_closed_when_its_run_fails() -> None:
     for each in (wrong, wrong_in_a_thread, wrong_inside):
         run = await run_to_end(each)
         assert last_event(run) == RunFailed(
-            code="bad_stream", message="The workflow gave bytes: decode them to text first.", at=NOW
+            code="bad_stream", message="The workflow returned bytes. Decode them to text first.", at=NOW
         )
     await wait_for_event(thread_closed)
 
@@ -568,7 +568,7 @@ async def test_a_repeated_warning_is_recorded_and_logged_once(caplog: pytest.Log
     with caplog.at_level(logging.INFO, "palaver.run"):
         run = await run_to_end(odd)
 
-    warning = "a chat gave a value of type int, which is no message; it is shown as data"
+    warning = "a chat returned a value of type int, which is not a message; it is shown as data"
     assert run.warnings == [warning]
     assert [record.getMessage() for record in caplog.records] == [f"run {RUN}: {warning}"]
 

@@ -19,7 +19,7 @@ from palaver.core.steps import Step, StepDetails, StepError, StepListener
 from palaver.engine import tracing as step_tracing
 from palaver.engine.engine import Engine
 from palaver.engine.tracing import RunTracer
-from palaver.traces.model import Defined, Raised, Span, Tool
+from palaver.traces.model import Span, SpanException, Tool, ToolDefinition
 from palaver.traces.run_facts import RunSpanContext
 from tests.engine.run_factory import NOW, QUESTION, call, run_to_end
 from tests.frameworks.span_trees import kinds, trace_cancelled_run, trace_run, tree
@@ -75,7 +75,10 @@ async def test_a_step_becomes_a_span_with_all_its_details() -> None:
     assert (span.name, span.kind, span.status) == ("chat gpt-9-2026", "llm", "ok")
     assert (span.messages_in, span.messages_out) == ((Message.user("2+2?"),), (Message.assistant("4"),))
     assert (span.model, span.provider, span.finish) == ("gpt-9-2026", "openai", "stop")
-    assert (span.parameters, span.tools) == ({"temperature": 0}, (Defined("add", parameters={"type": "object"}),))
+    assert (span.parameters, span.tools) == (
+        {"temperature": 0},
+        (ToolDefinition("add", parameters={"type": "object"}),),
+    )
     assert (span.usage, span.cost, span.cost_source) == (Usage(3, 1), 0.5, "reported")
     assert (span.service, span.scope, span.conventions) == ("palaver", "palaver", ("palaver", "gen_ai"))
     assert (span.run_id, span.session, span.notes) == (root.run_id, root.session, ())
@@ -142,9 +145,9 @@ async def test_a_failed_step_has_its_exception() -> None:
     spans = await trace_run(chat_with_steps(report_steps))
 
     assert [(span.status, span.exception) for span in spans[1:]] == [
-        ("error", Raised("KeyError", "'x'")),
-        ("error", Raised("tool_error", "no")),
-        ("error", Raised(f"{__name__}._Rude", "")),
+        ("error", SpanException("KeyError", "'x'")),
+        ("error", SpanException("tool_error", "no")),
+        ("error", SpanException(f"{__name__}._Rude", "")),
         ("cancelled", None),
     ]
 
@@ -271,7 +274,7 @@ async def test_secrets_of_the_caller_are_masked_in_steps() -> None:
 
     spans = await trace_run(chat_with_steps(report_steps), secrets={"k": Secret("open-sesame")})
 
-    assert (spans[1].inputs, spans[1].exception) == ({"key": "***"}, Raised("ValueError", "***!"))
+    assert (spans[1].inputs, spans[1].exception) == ({"key": "***"}, SpanException("ValueError", "***!"))
     assert "sesame" not in repr(spans)
 
 

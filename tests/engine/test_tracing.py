@@ -210,7 +210,7 @@ async def test_runs_above_the_pending_limit_are_dropped_with_one_warning(caplog:
 
     assert (len(spans), tracing.dropped) == (2, 3)
     assert [record.getMessage() for record in caplog.records] == [
-        "Runs end faster than their traces can be kept: some are dropped."
+        "Runs end faster than their traces can be stored. Some traces are dropped."
     ]
 
 
@@ -267,7 +267,7 @@ async def test_a_run_whose_spans_cannot_be_built_loses_no_other(
     await tracing.close()
 
     assert len(spans) == 1
-    assert [record.getMessage() for record in caplog.records] == ["The spans of a run could not be made"]
+    assert [record.getMessage() for record in caplog.records] == ["Failed to build the spans of a run"]
 
 
 # OpenTelemetry

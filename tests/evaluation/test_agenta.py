@@ -7,7 +7,7 @@ import pytest
 from palaver.errors import InvalidBody
 from palaver.evaluation.agenta import ImportedEvaluator, import_evaluators
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.plan.request import WantedEvaluator
+from palaver.evaluation.plan.request import EvaluatorInput
 
 
 def import_one(key: str, settings: dict[str, Any], **data: Any) -> ImportedEvaluator:
@@ -72,7 +72,7 @@ def test_evaluator_key_and_settings_are_converted(
 ) -> None:
     result = import_one(key, settings)
 
-    assert result.evaluator == WantedEvaluator(key=palaver_key, name="mine", parameters=parameters)
+    assert result.evaluator == EvaluatorInput(key=palaver_key, name="mine", parameters=parameters)
     assert result.notes == ()
     assert parameters.keys() <= built_in()[palaver_key].schema["properties"].keys()
 
@@ -80,17 +80,17 @@ def test_evaluator_key_and_settings_are_converted(
 def test_imported_similarity_notes_that_scores_differ_slightly() -> None:
     result = import_one("auto_similarity_match", {"similarity_threshold": 0.4})
 
-    assert result.evaluator == WantedEvaluator(key="similarity", name="mine", parameters={"threshold": 0.4})
-    assert result.notes == ("It is measured in another way here (rapidfuzz): scores are close, not equal.",)
+    assert result.evaluator == EvaluatorInput(key="similarity", name="mine", parameters={"threshold": 0.4})
+    assert result.notes == ("Computed with rapidfuzz: scores are close to Agenta's, but not equal.",)
 
 
 def test_semantic_similarity_uses_the_same_embedding_model() -> None:
     result = import_one("auto_semantic_similarity", {"threshold": 0.9})
 
-    assert result.evaluator == WantedEvaluator(
+    assert result.evaluator == EvaluatorInput(
         key="semantic_similarity", name="mine", parameters={"threshold": 0.9, "model": "text-embedding-3-small"}
     )
-    assert result.notes == ("It asks the model 'text-embedding-3-small': a provider must be set up.",)
+    assert result.notes == ("Uses the model 'text-embedding-3-small', which requires a provider.",)
 
 
 @pytest.mark.parametrize("key", ["auto_ai_critique", "llm"])
@@ -112,7 +112,7 @@ def test_judge_prompt_is_imported_with_its_placeholders_converted(key: str) -> N
         },
     )
 
-    assert result.evaluator == WantedEvaluator(
+    assert result.evaluator == EvaluatorInput(
         key="llm_judge",
         name="mine",
         parameters={
@@ -128,7 +128,7 @@ def test_judge_prompt_is_imported_with_its_placeholders_converted(key: str) -> N
 def test_webhook_is_imported_with_agentas_request_body(key: str) -> None:
     result = import_one(key, {"webhook_url": "https://example.com/score", "requires_llm_api_keys": False})
 
-    assert result.evaluator == WantedEvaluator(
+    assert result.evaluator == EvaluatorInput(
         key="webhook", name="mine", parameters={"url": "https://example.com/score", "body": "agenta"}
     )
 
@@ -141,9 +141,7 @@ def test_custom_code_is_imported_as_text_without_an_evaluator(key: str) -> None:
         name="mine",
         source=key,
         evaluator=None,
-        notes=(
-            "Code is never taken over: it is kept as text, and does not run. Write it as an evaluator of your own.",
-        ),
+        notes=("Code is imported as text and never run. Rewrite it as a custom evaluator.",),
         text="import os",
     )
 
@@ -178,7 +176,7 @@ def test_matchers_become_a_combine_evaluator() -> None:
         },
     )
 
-    assert result.evaluator == WantedEvaluator(
+    assert result.evaluator == EvaluatorInput(
         key="combine",
         name="mine",
         parameters={
@@ -203,8 +201,8 @@ def test_matchers_become_a_combine_evaluator() -> None:
         },
     )
     assert result.notes == (
-        "The target '$.trace.x' has no counterpart: the matcher was left out.",
-        "The score is the weighted mean here, not 'min'.",
+        "Target '$.trace.x' is not supported. The matcher was skipped.",
+        "Score mode 'min' is not supported. The weighted mean is used instead.",
     )
 
 
@@ -257,15 +255,15 @@ def test_a_matcher_becomes_the_equivalent_evaluator(
 @pytest.mark.parametrize(
     ("matcher", "note"),
     [
-        ({"match": "valid"}, "A matcher 'valid' has no counterpart, and was left out."),
-        ({"match": "exact", "reference": 7}, "A matcher 'exact' has no counterpart, and was left out."),
-        ({"match": "regex"}, "A matcher 'regex' has no counterpart, and was left out."),
+        ({"match": "valid"}, "Matcher 'valid' is not supported and was skipped."),
+        ({"match": "exact", "reference": 7}, "Matcher 'exact' is not supported and was skipped."),
+        ({"match": "regex"}, "Matcher 'regex' is not supported and was skipped."),
         (
             {"match": "similarity", "similarity": "soundex"},
-            "A matcher 'similarity' has no counterpart, and was left out.",
+            "Matcher 'similarity' is not supported and was skipped.",
         ),
-        ({"match": "exact", "weight": 0}, "A matcher of no weight was left out."),
-        ({"match": "exact", "weight": "much"}, "A matcher of no weight was left out."),
+        ({"match": "exact", "weight": 0}, "A matcher without a positive weight was skipped."),
+        ({"match": "exact", "weight": "much"}, "A matcher without a positive weight was skipped."),
     ],
 )
 def test_an_unsupported_matcher_is_left_out_with_a_note(matcher: dict[str, Any], note: str) -> None:
@@ -295,7 +293,7 @@ def test_feedback_becomes_a_human_evaluator_with_questions() -> None:
 
     result = import_one("feedback", {}, schemas={"outputs": outputs})
 
-    assert result.evaluator == WantedEvaluator(
+    assert result.evaluator == EvaluatorInput(
         key="human",
         name="mine",
         parameters={
@@ -317,16 +315,15 @@ def test_unknown_evaluators_are_listed_with_a_note() -> None:
             name="rag",
             source="rag_faithfulness",
             evaluator=None,
-            notes=("There is no counterpart of 'rag_faithfulness' here.",),
+            notes=("Evaluator 'rag_faithfulness' is not supported.",),
         ),
-        ImportedEvaluator(
-            name="evaluator 2", source="", evaluator=None, notes=("It does not say which evaluator it is.",)
-        ),
+        ImportedEvaluator(name="evaluator 2", source="", evaluator=None, notes=("The evaluator's key is missing.",)),
     ]
 
 
 def test_settings_without_a_counterpart_are_noted() -> None:
-    assert import_one("auto_exact_match", {"colour": "red"}).notes == ("The setting 'colour' has no counterpart.",)
+    notes = ("Setting 'colour' is not supported and was ignored.",)
+    assert import_one("auto_exact_match", {"colour": "red"}).notes == notes
 
 
 OLD_CONFIG = {"name": "Starts", "evaluator_key": "auto_starts_with", "settings_values": {"prefix": "A"}}
@@ -342,12 +339,12 @@ def test_older_export_formats_are_imported(document: Any) -> None:
         ImportedEvaluator(
             name="Starts",
             source="auto_starts_with",
-            evaluator=WantedEvaluator(key="starts_with", name="Starts", parameters={"prefix": "A"}),
+            evaluator=EvaluatorInput(key="starts_with", name="Starts", parameters={"prefix": "A"}),
         )
     ]
 
 
 @pytest.mark.parametrize("document", [None, 7, "x", [], {}, {"evaluators": []}, [1]])
 def test_a_document_without_evaluators_is_rejected(document: Any) -> None:
-    with pytest.raises(InvalidBody, match="no evaluator of Agenta's"):
+    with pytest.raises(InvalidBody, match="No Agenta evaluator found"):
         import_evaluators(document)

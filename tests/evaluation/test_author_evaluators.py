@@ -34,7 +34,7 @@ async def test_an_authors_evaluator_is_listed_and_can_be_tried() -> None:
         422,
         {
             "code": "invalid_value",
-            "message": "There is no parameter 'word'. Known: words, threshold, name.",
+            "message": "Evaluator 'team.polite': unknown parameter 'word'. Available: words, threshold, name.",
             "path": "/parameters/word",
         },
     )

@@ -58,9 +58,9 @@ def test_local_models_outside_the_models_folder_are_rejected(tmp_path: Path, nam
     with pytest.raises(ScoringError) as unscored:
         embed_locally(f"local:{name}", folder, ["a"])
 
-    message = f"There is no model {name!r} in the folder of local models (setting eval_models)."
+    message = f"local model {name!r} not found in the directory set by eval_models."
     assert (refused.value.message, refused.value.pointer) == (message, "/parameters/model")
-    assert str(unscored.value) == f"not_available: there is no local model {name!r}"
+    assert str(unscored.value) == f"not_available: local model {name!r} not found"
 
 
 def test_local_models_without_the_embeddings_extra_are_rejected(
@@ -75,5 +75,5 @@ def test_local_models_without_the_embeddings_extra_are_rejected(
     with pytest.raises(ScoringError) as unscored:
         embed_locally("local:small", tmp_path, ["a"])
 
-    message = "Local models need the extra 'embeddings': pip install 'palaver[embeddings]'."
+    message = "Local models require the extra 'embeddings': pip install 'palaver[embeddings]'."
     assert (refused.value.message, str(unscored.value)) == (message, f"not_available: {message}")

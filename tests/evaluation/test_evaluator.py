@@ -22,12 +22,12 @@ from tests.evaluation.evaluator_helpers import answer, score_case, score_records
 CASE = answer("please do", expected="x")
 COMMON_PROPERTIES = {
     "threshold": {
-        "description": "From which score on it has passed.",
+        "description": "Minimum score to pass.",
         "anyOf": [{"type": "number"}, {"type": "null"}],
         "default": None,
     },
     "name": {
-        "description": "How its scores are called.",
+        "description": "Name of the scores (default: the evaluator's key).",
         "anyOf": [{"type": "string", "minLength": 1, "maxLength": 200}, {"type": "null"}],
         "default": None,
     },
@@ -122,48 +122,44 @@ async def test_parameters_are_passed_to_the_function() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message", "pointer"),
     [
-        ({}, "/parameters/must is missing.", "/parameters/must"),
-        ({"must": "x"}, "/parameters/must must be integer, not string.", "/parameters/must"),
-        ({"must": True}, "/parameters/must must be integer, not boolean.", "/parameters/must"),
-        ({"must": 0}, "/parameters/must does not fit: Expected int >= 1.", "/parameters/must"),
-        ({"must": 1, "word": "c"}, "/parameters/word does not fit: Invalid enum value 'c'.", "/parameters/word"),
-        ({"must": 1, "extra": {"x": "y"}}, "/parameters/extra/x must be integer, not string.", "/parameters/extra/x"),
+        ({}, "missing required parameter 'must'.", "/parameters/must"),
+        ({"must": "x"}, "must must be an integer, not a string.", "/parameters/must"),
+        ({"must": True}, "must must be an integer, not a boolean.", "/parameters/must"),
+        ({"must": 0}, "must must be at least 1.", "/parameters/must"),
+        ({"must": 1, "word": "c"}, "word has an invalid value: 'c'.", "/parameters/word"),
+        ({"must": 1, "extra": {"x": "y"}}, "extra/x must be an integer, not a string.", "/parameters/extra/x"),
         (
             {"must": 1, "a/b": 2},
-            "There is no parameter 'a/b'. Known: must, word, maybe, extra, pass, anything, threshold, name.",
+            "unknown parameter 'a/b'. Available: must, word, maybe, extra, pass, anything, threshold, name.",
             "/parameters/a~1b",
         ),
         (
             {"must": 1, "threshold": "high"},
-            "/parameters/threshold must be number or null, not string.",
+            "threshold must be a number or null, not a string.",
             "/parameters/threshold",
         ),
-        (
-            {"must": 1, "threshold": True},
-            "/parameters/threshold must be number or null, not boolean.",
-            "/parameters/threshold",
-        ),
+        ({"must": 1, "threshold": True}, "threshold must be a number or null, not a boolean.", "/parameters/threshold"),
     ],
 )
 def test_invalid_parameters_are_rejected_when_binding(parameters: dict[str, Any], message: str, pointer: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         form.bind(parameters, OfflineContext())
 
-    assert (refused.value.message, refused.value.pointer) == (message, pointer)
+    assert (refused.value.message, refused.value.pointer) == (f"Evaluator 'team.form': {message}", pointer)
 
 
 @pytest.mark.parametrize(
     ("declare", "why"),
     [
-        (lambda: evaluator(int), "<class 'int'> is no evaluator: declare a function that takes a case"),
-        (lambda: evaluator(5), "5 is no evaluator: declare a function that takes a case"),  # pyright: ignore[reportArgumentType]
-        (lambda: evaluator(lambda: True), "cannot have the key '<lambda>'"),
-        (lambda: evaluator(key="nobody")(lambda: True), "The evaluator nobody takes no case"),
-        (lambda: evaluator(key="kw")(lambda *, case: True), "The evaluator kw takes no case"),
-        (lambda: evaluator(key="a b")(lambda case: True), "cannot have the key 'a b'"),
-        (lambda: evaluator(key="pos")(_positional), "pos: word cannot be given by name"),
-        (lambda: evaluator(needs={"luck"})(_plain), "_plain: an evaluator cannot need luck. Known: expected, chat,"),  # pyright: ignore[reportArgumentType]
-        (lambda: evaluator(_odd), "The parameters of the evaluator _odd cannot be read"),
+        (lambda: evaluator(int), "<class 'int'> is not an evaluator. Declare a function"),
+        (lambda: evaluator(5), "5 is not an evaluator. Declare a function"),  # pyright: ignore[reportArgumentType]
+        (lambda: evaluator(lambda: True), "Invalid evaluator key '<lambda>'"),
+        (lambda: evaluator(key="nobody")(lambda: True), "Evaluator 'nobody': missing the first parameter, 'case'"),
+        (lambda: evaluator(key="kw")(lambda *, case: True), "Evaluator 'kw': missing the first parameter, 'case'"),
+        (lambda: evaluator(key="a b")(lambda case: True), "Invalid evaluator key 'a b'"),
+        (lambda: evaluator(key="pos")(_positional), "Evaluator 'pos': parameter 'word' is positional-only"),
+        (lambda: evaluator(needs={"luck"})(_plain), "Evaluator '_plain': unknown needs: luck. Available: "),  # pyright: ignore[reportArgumentType]
+        (lambda: evaluator(_odd), "Evaluator '_odd': unsupported parameter type"),
     ],
 )
 def test_invalid_declarations_are_rejected(declare: Any, why: str) -> None:

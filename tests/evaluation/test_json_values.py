@@ -131,7 +131,7 @@ def test_value_at_a_path_in_a_scalar_is_unset(value: Any) -> None:
     "path", ["a..b", ".a", "a.", "a[", "a[x]", "a]b", "[1", "a[0]b", "a[1.5]", "$a[", "..", "a['x"]
 )
 def test_invalid_paths_are_rejected(path: str) -> None:
-    with pytest.raises(ValueError, match="is no path"):
+    with pytest.raises(ValueError, match="invalid path"):
         parse_path(path)
 
 

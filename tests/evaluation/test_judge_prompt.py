@@ -37,12 +37,12 @@ def test_every_part_except_reasoning_is_in_the_conversation() -> None:
         "<<<assistant #>>>",
         "One moment.",
         '(calls the tool find) {"q": "x"}',
-        '(gives the data chart) {"y":[1,null]}',
-        "(gives a file) a.png image/png",
-        "(gives a file)  audio/wav",
+        '(returns the data chart) {"y":[1,null]}',
+        "(returns a file) a.png image/png",
+        "(returns a file)  audio/wav",
         "(refuses) I will not.",
         "<<<tool #>>>",
-        '(the tool answered) {"hits":2}',
+        '(the tool returned) {"hits":2}',
         "(the tool failed) It is away.",
     ]
 

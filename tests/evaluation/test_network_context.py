@@ -125,10 +125,10 @@ async def test_a_judge_model_is_resolved_by_provider_prefix_or_by_model_pattern(
 @pytest.mark.parametrize(
     ("judge", "message"),
     [
-        ("default", "There is no default judge: name one, or set eval_judge."),
-        ("nobody", "Nobody here is called 'nobody': a judge is a workflow, or provider/model. Providers: openai."),
-        ("openai/", "Nobody here is called 'openai/': a judge is a workflow, or provider/model. Providers: openai."),
-        ("calculator", "calculator cannot judge: it is no chat, and has no input 'prompt'."),
+        ("default", "no default judge is set. Name a judge or set eval_judge."),
+        ("nobody", "judge 'nobody' not found. Use a workflow or provider/model. Providers: openai."),
+        ("openai/", "judge 'openai/' not found. Use a workflow or provider/model. Providers: openai."),
+        ("calculator", "workflow 'calculator' cannot be a judge: it is not a chat and has no input 'prompt'."),
     ],
 )
 @pytest.mark.parametrize("key", ["llm_judge", "goal_reached", "refusal", "tool_results_used"])
@@ -138,7 +138,7 @@ def test_an_unknown_or_unsuitable_judge_is_rejected(key: str, judge: str, messag
     with pytest.raises(InvalidValue) as caught:
         built_in()[key].bind(parameters, context)
 
-    assert (caught.value.pointer, caught.value.message) == ("/parameters/judge", message)
+    assert (caught.value.pointer, caught.value.message) == ("/parameters/judge", f"Evaluator {key!r}: {message}")
 
 
 def test_a_provider_whose_key_variable_is_not_set_is_rejected() -> None:
@@ -146,7 +146,8 @@ def test_a_provider_whose_key_variable_is_not_set_is_rejected() -> None:
     with pytest.raises(InvalidValue) as caught:
         built_in()["llm_judge"].bind({"judge": "openai/m", "prompt": "x"}, context)
 
-    assert caught.value.message == "The provider 'openai' is not ready: the variable that holds its key is not set."
+    message = "provider 'openai' is not ready: the environment variable with its key is not set."
+    assert caught.value.message == f"Evaluator 'llm_judge': {message}"
 
 
 async def test_no_authorization_header_is_sent_to_a_provider_without_a_key() -> None:
@@ -222,7 +223,7 @@ async def test_a_workflow_judge_without_an_engine_is_not_available() -> None:
         "llm_judge", PARIS_CASE, make_context(registry=JUDGE_REGISTRY), judge="court", prompt="x"
     )
 
-    assert one.reason == "not_available: The workflow 'court' cannot be asked here."
+    assert one.reason == "not_available: the workflow 'court' is not available here."
 
 
 async def test_provider_keys_are_neither_stored_nor_logged_by_an_evaluation(
@@ -301,7 +302,7 @@ async def test_a_local_model_is_loaded_from_the_models_folder(tmp_path: Path) ->
 def test_local_models_outside_the_models_folder_are_rejected(tmp_path: Path, model: str) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "small").mkdir()
-    with pytest.raises(InvalidValue, match="There is no model") as caught:
+    with pytest.raises(InvalidValue, match="not found in the directory set by eval_models") as caught:
         built_in()["semantic_similarity"].bind({"model": model}, make_context(models_dir=tmp_path / "models"))
 
     assert caught.value.pointer == "/parameters/model"
@@ -315,14 +316,14 @@ async def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:
     )
 
     assert one.status == "error"
-    assert one.reason.startswith("not_available: small is no model2vec model")
+    assert one.reason.startswith("not_available: 'small' is not a model2vec model")
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("small", "No provider has the model 'small'. Providers: claude."),
-        ("claude/small", "claude has no models that give vectors."),
+        ("small", "model 'small' not found. Providers: claude."),
+        ("claude/small", "provider 'claude' has no embedding models."),
     ],
 )
 def test_a_model_without_embeddings_is_rejected(model: str, message: str) -> None:
@@ -330,7 +331,7 @@ def test_a_model_without_embeddings_is_rejected(model: str, message: str) -> Non
     with pytest.raises(InvalidValue) as caught:
         built_in()["semantic_similarity"].bind({"model": model}, context)
 
-    assert caught.value.message == message
+    assert caught.value.message == f"Evaluator 'semantic_similarity': {message}"
 
 
 # Settings
@@ -362,10 +363,10 @@ def test_providers_are_read_from_the_file_and_keys_stay_in_the_environment(tmp_p
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (f'key = "{KEY}"', 'write key = "env:NAME", the variable that holds its key.'),
-        ('base_url = "ftp://x"', "its base_url is http://… or https://…, and holds no secret."),
-        ('base_url = "https://me:word@x"', "its base_url is http://… or https://…, and holds no secret."),
-        ('base_url = "https://x?key=word"', "its base_url is http://… or https://…, and holds no secret."),
+        (f'key = "{KEY}"', 'key must name an environment variable: key = "env:NAME".'),
+        ('base_url = "ftp://x"', "base_url must be http://… or https://…, without credentials."),
+        ('base_url = "https://me:word@x"', "base_url must be http://… or https://…, without credentials."),
+        ('base_url = "https://x?key=word"', "base_url must be http://… or https://…, without credentials."),
     ],
 )
 def test_unsafe_provider_settings_are_rejected_without_repeating_the_secret(
@@ -377,4 +378,4 @@ def test_unsafe_provider_settings_are_rejected_without_repeating_the_secret(
     with pytest.raises(SettingsError) as caught:
         read_settings(env={}, folder=tmp_path)
 
-    assert caught.value.message == f"The provider 'openai': {message}"
+    assert caught.value.message == f"Provider 'openai': {message}"

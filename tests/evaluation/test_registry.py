@@ -54,13 +54,13 @@ def test_an_unknown_key_is_rejected_with_the_known_keys() -> None:
     with pytest.raises(InvalidValue) as refused:
         EvaluatorRegistry([polite]).find("nobody")
 
-    assert refused.value.message == f"No evaluator 'nobody'. Known: {', '.join(KEYS)}, team.polite."
+    assert refused.value.message == f"Unknown evaluator 'nobody'. Available: {', '.join(KEYS)}, team.polite."
 
 
 def test_duplicate_keys_are_rejected_with_both_locations() -> None:
-    with pytest.raises(DuplicateName, match=r"Two evaluators have the key 'team.polite': .*test_registry.py:\d+ and "):
+    with pytest.raises(DuplicateName, match=r"Duplicate evaluator key 'team.polite': .*test_registry.py:\d+ and "):
         EvaluatorRegistry([polite, ruder])
-    with pytest.raises(DuplicateName, match="Two evaluators have the key 'contains': "):
+    with pytest.raises(DuplicateName, match="Duplicate evaluator key 'contains': "):
         EvaluatorRegistry([contains])
 
 
@@ -86,8 +86,8 @@ def test_an_installed_evaluator_that_cannot_be_loaded_is_logged_and_skipped(
 
     assert EvaluatorRegistry(served=lambda: ["tutor"]).declared() == [polite]
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
-        "The evaluator gone of an installed package is left out",
-        "The evaluator odd of an installed package is left out",
+        "Skipping the evaluator gone of an installed package",
+        "Skipping the evaluator odd of an installed package",
     ]
 
 

@@ -26,15 +26,15 @@ def test_answers_are_returned_in_the_order_of_the_questions() -> None:
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ({}, "The question 'correct' wants an answer."),
-        ({"correct": 1}, "The answer to 'correct' is true or false."),
-        ({"correct": True, "style": True}, "The answer to 'style' is a number from 1 to 5."),
-        ({"correct": True, "style": 6}, "The answer to 'style' is a number from 1 to 5."),
-        ({"correct": True, "style": "4"}, "The answer to 'style' is a number from 1 to 5."),
-        ({"correct": True, "tone": "rude"}, "The answer to 'tone' is one of kind, curt."),
-        ({"correct": True, "tone": ["kind"]}, "The answer to 'tone' is one of kind, curt."),
-        ({"correct": True, "why": 3}, "The answer to 'why' is a text up to 20000."),
-        ({"correct": True, "rest": 3}, "There is no question 'rest' here."),
+        ({}, "Question 'correct' requires an answer."),
+        ({"correct": 1}, "The answer to 'correct' must be true or false."),
+        ({"correct": True, "style": True}, "The answer to 'style' must be a number from 1 to 5."),
+        ({"correct": True, "style": 6}, "The answer to 'style' must be a number from 1 to 5."),
+        ({"correct": True, "style": "4"}, "The answer to 'style' must be a number from 1 to 5."),
+        ({"correct": True, "tone": "rude"}, "The answer to 'tone' must be one of kind, curt."),
+        ({"correct": True, "tone": ["kind"]}, "The answer to 'tone' must be one of kind, curt."),
+        ({"correct": True, "why": 3}, "The answer to 'why' must be text of at most 20,000 characters."),
+        ({"correct": True, "rest": 3}, "Unknown question 'rest'."),
     ],
 )
 def test_invalid_answers_are_rejected(answers: dict[str, Any], message: str) -> None:
@@ -45,7 +45,7 @@ def test_invalid_answers_are_rejected(answers: dict[str, Any], message: str) -> 
 
 
 def test_an_empty_set_of_answers_is_rejected() -> None:
-    with pytest.raises(InvalidValue, match="Nothing is answered"):
+    with pytest.raises(InvalidValue, match="No question is answered"):
         check_answers([WHY], {})
 
 

@@ -61,27 +61,27 @@ def test_a_single_returned_value_becomes_one_score_record(returned: Any, record:
 @pytest.mark.parametrize(
     ("returned", "why"),
     [
-        (float("nan"), "the score is nan"),
-        (float("inf"), "the score is inf"),
-        (np.float64("-inf"), "the score is -inf"),
-        (10**400, "the score is beyond all numbers"),
-        (Decimal("NaN"), "the score is nan"),
-        (Score(score=float("nan")), "the score is nan"),
-        ({"score": float("inf")}, "the score is inf"),
+        (float("nan"), "the score must be finite, not nan"),
+        (float("inf"), "the score must be finite, not inf"),
+        (np.float64("-inf"), "the score must be finite, not -inf"),
+        (10**400, "the score is too large"),
+        (Decimal("NaN"), "the score must be finite, not nan"),
+        (Score(score=float("nan")), "the score must be finite, not nan"),
+        ({"score": float("inf")}, "the score must be finite, not inf"),
         ({"score": "high"}, "score must be a number, not str"),
         ({"score": True}, "score must be a number, not bool"),
         ({"passed": 1}, "passed must be a boolean, not int"),
         ({"passed": "yes"}, "passed must be a boolean, not str"),
-        ({"label": 5}, "label and reason must be text"),
-        ({"score": 1, "reason": ["x"]}, "label and reason must be text"),
+        ({"label": 5}, "label and reason must be strings"),
+        ({"score": 1, "reason": ["x"]}, "label and reason must be strings"),
         ({"score": 1, "details": [1]}, "details must be a mapping, not list"),
-        (b"bytes", "a bytes is no score. Return a bool, a number, a label, a Score or a mapping"),
-        (object(), "a object is no score. Return a bool, a number, a label, a Score or a mapping"),
-        (1j, "a complex is no score. Return a bool, a number, a label, a Score or a mapping"),
-        ([Score(score=1)], "in a list every item must be a Score with a name"),
-        ([1, 2], "in a list every item must be a Score with a name"),
-        ([Score(name="a"), Score(name="a")], "two scores of one list have the same name"),
-        ([{"name": "a", "points": 1}], "a score has no points"),
+        (b"bytes", "bytes is not a valid score. Return a bool, a number, a label, a Score or a mapping"),
+        (object(), "object is not a valid score. Return a bool, a number, a label, a Score or a mapping"),
+        (1j, "complex is not a valid score. Return a bool, a number, a label, a Score or a mapping"),
+        ([Score(score=1)], "every item of a list must be a Score with a name"),
+        ([1, 2], "every item of a list must be a Score with a name"),
+        ([Score(name="a"), Score(name="a")], "the scores in a list must have different names"),
+        ([{"name": "a", "points": 1}], "unknown score fields: points"),
     ],
     ids=repr,
 )
@@ -92,7 +92,10 @@ def test_an_invalid_return_value_becomes_an_error_record(returned: Any, why: str
 def test_details_that_cannot_be_encoded_as_json_are_an_error() -> None:
     (one,) = read_result(Score(score=1, details={"x": object()}), "own")
 
-    assert (one.status, one.reason.partition(" that")[0]) == ("error", "bad_return: the details are a dict")
+    assert (one.status, one.reason.partition(" that")[0]) == (
+        "error",
+        "bad_return: invalid details: a value of type dict",
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,7 +134,7 @@ def test_any_other_mapping_becomes_details_and_one_score_per_number_or_boolean()
         score_record("own.polite", passed=True, score=1.0),
         score_record("own.words", score=12.0),
         score_record("own.score", score=0.5),
-        error_score("own.bad", "bad_return: the score is nan"),
+        error_score("own.bad", "bad_return: the score must be finite, not nan"),
     ]
     assert read_result({}, "own") == [score_record()]
     assert read_result({"name": "only"}, "own") == [score_record(details={"name": "only"})]

@@ -62,22 +62,38 @@ def test_target_selects_a_text(case: Case, target: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("case", "target", "why"),
     [
-        (VALUE_CASE, "text", "The workflow's value is of kind object"),
-        (VALUE_CASE, "all_text", "The workflow's value is of kind object"),
-        (VALUE_CASE, "value.a", "value.a is of kind object"),
-        (VALUE_CASE, "value.a.n", "value.a.n is of kind number"),
+        (VALUE_CASE, "text", "the workflow's value is not text (type: object); set stringify, or choose a text target"),
+        (
+            VALUE_CASE,
+            "all_text",
+            "the workflow's value is not text (type: object); set stringify, or choose a text target",
+        ),
+        (VALUE_CASE, "value.a", "value.a is not text (type: object); set stringify, or choose a text target"),
+        (VALUE_CASE, "value.a.n", "value.a.n is not text (type: number); set stringify, or choose a text target"),
         (VALUE_CASE, "value.gone", "value.gone is missing"),
         (CHAT_CASE, "value", "value is missing"),
-        (CHAT_CASE, "tool_calls[0].parsed", "tool_calls[0].parsed is of kind object"),
-        (answer(None, is_chat=False), "text", "The workflow's value is of kind null"),
-        (answer(5, is_chat=False), "text", "The workflow's value is of kind number"),
+        (
+            CHAT_CASE,
+            "tool_calls[0].parsed",
+            "tool_calls[0].parsed is not text (type: object); set stringify, or choose a text target",
+        ),
+        (
+            answer(None, is_chat=False),
+            "text",
+            "the workflow's value is not text (type: null); set stringify, or choose a text target",
+        ),
+        (
+            answer(5, is_chat=False),
+            "text",
+            "the workflow's value is not text (type: number); set stringify, or choose a text target",
+        ),
     ],
 )
 def test_a_target_that_is_not_text_is_an_error_without_stringify(case: Case, target: str, why: str) -> None:
     with pytest.raises(ScoringError) as raised:
         Target(target=target).text(case)
 
-    assert str(raised.value) == f"needs_text: {why}. Set stringify, or a target that is a string"
+    assert str(raised.value) == f"needs_text: {why}"
 
 
 @pytest.mark.parametrize(
@@ -119,11 +135,11 @@ def test_target_selects_a_json_value(case: Case, target: str, value: Any) -> Non
 @pytest.mark.parametrize(
     ("target", "why"),
     [
-        ("reply", "The target 'reply' is nothing of a case. It is text, all_text, or a path that begins with value, "),
-        ("", "The target '' is nothing of a case."),
-        ("$", "The target '$' is nothing of a case."),
-        ("[0]", "The target '[0]' is nothing of a case."),
-        ("value..a", "'value..a' is no path: write a.b[0], $.a[0] or /a/0."),
+        ("reply", "invalid target 'reply': use text, all_text, or a path that starts with one of value, "),
+        ("", "invalid target '': use text, "),
+        ("$", "invalid target '$': use text, "),
+        ("[0]", "invalid target '[0]': use text, "),
+        ("value..a", "invalid path 'value..a': use a.b[0], $.a[0] or /a/0."),
     ],
 )
 def test_an_invalid_target_is_rejected(target: str, why: str) -> None:
@@ -185,7 +201,7 @@ def test_the_expected_text_may_come_from_a_message(expected: Any, text: str) -> 
 def test_an_expected_value_that_is_not_text_is_an_error_without_stringify(expected: Any) -> None:
     case = answer("x", expected=expected)
 
-    with pytest.raises(ScoringError, match="needs_text: What is expected is of kind"):
+    with pytest.raises(ScoringError, match="needs_text: the expected answer is not text"):
         Target().expected_text(case)
     assert isinstance(Target(stringify=True).expected_text(case), str)
 

@@ -19,7 +19,7 @@ async def request_refund(http: httpx.AsyncClient) -> tuple[str, str]:
     call_id = items[1][1]
 
     assert items == [
-        ("message", "I need your word for that."),
+        ("message", "I need your approval for that."),
         ("call", call_id, "pay_back", '{"amount": 12.5}'),
         ("approval", call_id, "pay_back", '{"amount": 12.5}'),
     ]
@@ -33,7 +33,7 @@ async def test_an_approval_over_responses_pays_once(example: Example) -> None:
         _, items = await create_response(http, "refunds", yes, previous_response_id=response)
         repeated = await http.post("/refunds/v1/responses", json={"input": yes, "previous_response_id": response})
 
-    assert items == [("output", call_id, "12.50 paid back"), ("message", "It is done.")]
+    assert items == [("output", call_id, "12.50 refunded"), ("message", "Done.")]
     assert (repeated.status_code, repeated.json()["error"]["code"]) == (404, "approval_not_found")
 
 
@@ -43,7 +43,7 @@ async def test_a_denied_approval_pays_nothing(example: Example) -> None:
         no = approval_response(call_id, approve=False)
         _, items = await create_response(http, "refunds", no, previous_response_id=response)
 
-    assert items == [("output", call_id, "The person said no."), ("message", "I left it alone.")]
+    assert items == [("output", call_id, "Rejected by the user."), ("message", "OK, nothing was refunded.")]
 
 
 async def test_an_approval_over_the_ui_stream_pays(example: Example) -> None:
@@ -62,11 +62,11 @@ async def test_an_approval_over_the_ui_stream_pays(example: Example) -> None:
         {
             "type": "tool-output-available",
             "toolCallId": call_id,
-            "output": "3.00 paid back",
+            "output": "3.00 refunded",
             "dynamic": True,
             "providerExecuted": True,
         },
-        {"type": "text-delta", "id": second[-4]["id"], "delta": "It is done."},
+        {"type": "text-delta", "id": second[-4]["id"], "delta": "Done."},
         {"type": "finish", "finishReason": "stop"},
     ]
 
@@ -77,4 +77,4 @@ async def test_an_approval_that_was_never_requested_is_rejected(example: Example
         result = await invoke(http, "refunds", "Pay it back")
 
     assert (made_up.status_code, made_up.json()["error"]["code"]) == (404, "approval_not_found")
-    assert result == {"role": "assistant", "content": "How much shall I pay back?"}
+    assert result == {"role": "assistant", "content": "How much should I refund?"}

@@ -29,11 +29,11 @@ async def test_invalid_inputs_and_parameters_are_rejected(example: Example) -> N
 
     assert (mistyped.status_code, no_people.status_code) == (422, 422)
     assert [fault["message"] for fault in mistyped.json()["status"]["errors"]] == [
-        "Input 'amount' does not fit: Expected `float`, got `str`.",
-        "Parameter 'tip' does not fit: Expected `float`, got `str`.",
+        "Input 'amount' must be a number, not a string.",
+        "Parameter 'tip' must be a number, not a string.",
     ]
     assert no_people.json()["status"] == {
         "code": 422,
         "type": "nobody_pays",
-        "message": "A bill needs somebody to pay it.",
+        "message": "At least one person has to pay the bill.",
     }

@@ -15,12 +15,12 @@ async def test_the_agent_answers_with_the_forecast_over_invoke_and_responses(exa
     call = {"name": "chance_of_rain", "arguments": '{"city":"a"}'}
     assert messages == [
         {"role": "assistant", "content": None, "tool_calls": [{"id": CALL, "type": "function", "function": call}]},
-        {"role": "tool", "tool_call_id": CALL, "content": "80 % in a"},
+        {"role": "tool", "tool_call_id": CALL, "content": "80% in a"},
         {"role": "assistant", "content": "Take an umbrella."},
     ]
     assert items == [
         ("call", CALL, "chance_of_rain", '{"city":"a"}'),
-        ("output", CALL, "80 % in a"),
+        ("output", CALL, "80% in a"),
         ("message", "Take an umbrella."),
     ]
 
@@ -30,4 +30,4 @@ async def test_the_tool_reports_its_status_to_the_run(example: Example) -> None:
     async with client(*example("pydantic_ai_chat")) as http:
         parts = await stream_chat(http, "forecast", message)
 
-    assert [part["data"] for part in parts if part["type"] == "data-status"] == ["looking at the sky over a"]
+    assert [part["data"] for part in parts if part["type"] == "data-status"] == ["checking the sky over a"]

@@ -16,8 +16,8 @@ def in_repository_root(monkeypatch: pytest.MonkeyPatch, example: Example) -> Non
 
 async def test_the_tutor_answers_over_invoke_and_chat_completions(example: Example) -> None:
     async with client(*example("scored_tutor")) as http:
-        assert await invoke(http, "sums", "What is 17 and 25?") == {"role": "assistant", "content": "17 + 25 = 42"}
-        assert await complete_chat(http, "sums", "What is love?") == ("I only know sums.", "stop")
+        assert await invoke(http, "sums", "What is 17 plus 25?") == {"role": "assistant", "content": "17 + 25 = 42"}
+        assert await complete_chat(http, "sums", "What is love?") == ("I can only add numbers.", "stop")
 
 
 def test_the_gate_passes_a_pass_rate_above_its_threshold(capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,9 +25,9 @@ def test_the_gate_passes_a_pass_rate_above_its_threshold(capsys: pytest.CaptureF
 
     assert run_palaver(command) == 0
     assert capsys.readouterr().out == (
-        "variant  evaluator    passed  95 %          mean   rows  not scored  flaky\n"
-        "sums     contains     75.0 %  30.1 to 95.4  0.750  4     0           -\n"
-        "         shows_steps  75.0 %  30.1 to 95.4  0.500  4     0           -\n"
+        "variant  evaluator    passed  95% CI        mean   rows  not scored  flaky\n"
+        "sums     contains     75.0%   30.1 to 95.4  0.750  4     0           -\n"
+        "         shows_steps  75.0%   30.1 to 95.4  0.500  4     0           -\n"
     )
 
 
@@ -37,9 +37,9 @@ def test_the_gate_fails_a_pass_rate_below_its_threshold(capsys: pytest.CaptureFi
 
     assert share == "0.6"
     assert run_palaver([*arguments, "0.9"]) == 1
-    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("gate: ")] == [
-        "gate: fail-under: sums, contains: the pass rate is 0.750, 0.9 is wanted.",
-        "gate: fail-under: sums, shows_steps: the pass rate is 0.750, 0.9 is wanted.",
+    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("FAILED ")] == [
+        "FAILED --fail-under 0.9: contains has a pass rate of 75% for 'sums'.",
+        "FAILED --fail-under 0.9: shows_steps has a pass rate of 75% for 'sums'.",
     ]
 
 
@@ -47,4 +47,4 @@ def test_the_gate_fails_on_regressions(capsys: pytest.CaptureFixture[str]) -> No
     variants = ["--variant", "long:{}", "--variant", 'short:{"steps": false}', "--max-regressions", "0"]
 
     assert run_palaver([*EVAL_COMMAND, "-e", "shows_steps", *variants]) == 1
-    assert "shows_steps: 3 rows pass no longer, 0 may." in capsys.readouterr().err
+    assert "--max-regressions 0: 3 rows regressed in shows_steps" in capsys.readouterr().err

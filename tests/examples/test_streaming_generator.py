@@ -51,4 +51,4 @@ async def test_a_blank_message_gets_a_story_with_the_default_hero(example: Examp
     async with client(*example("streaming_generator")) as http:
         response = await http.post("/storyteller/invoke", json={**QUICK_REQUEST, "messages": [user(" ")]})
 
-    assert response.json()["content"] == STORY.replace("a duck", "somebody")
+    assert response.json()["content"] == STORY.replace("a duck", "a stranger")

@@ -27,7 +27,7 @@ async def test_the_answer_contains_the_results_of_both_tools(example: Example) -
         },
         {"role": "tool", "tool_call_id": "price_1", "content": "1.2"},
         {"role": "tool", "tool_call_id": "stock_1", "content": "40"},
-        {"role": "assistant", "content": "It costs 1.20, and there are 40."},
+        {"role": "assistant", "content": "It costs 1.20, and we have 40 in stock."},
     ]
     assert items == [
         ("message", "Let me look."),
@@ -35,9 +35,9 @@ async def test_the_answer_contains_the_results_of_both_tools(example: Example) -
         ("call", "stock_1", "stock", '{"item": "book"}'),
         ("output", "price_1", "9.5"),
         ("output", "stock_1", "3"),
-        ("message", "It costs 9.50, and there are 3."),
+        ("message", "It costs 9.50, and we have 3 in stock."),
     ]
-    assert answer == ("Let me look.\n\nIt costs 9.50, and there are 3.", "stop")
+    assert answer == ("Let me look.\n\nIt costs 9.50, and we have 3 in stock.", "stop")
 
 
 async def test_a_failed_tool_call_is_returned_to_the_model_as_an_error(example: Example) -> None:
@@ -59,7 +59,7 @@ async def test_a_failed_tool_call_is_returned_to_the_model_as_an_error(example: 
             }
             for call in ("price_1", "stock_1")
         ),
-        {"role": "assistant", "content": "We do not have that."},
+        {"role": "assistant", "content": "We don't have that."},
     ]
 
 
@@ -68,5 +68,5 @@ async def test_a_second_question_makes_new_tool_calls(example: Example) -> None:
         first, _ = await create_response(http, "shop", "pen")
         _, items = await create_response(http, "shop", "book", previous_response_id=first)
 
-    assert items[-1] == ("message", "It costs 9.50, and there are 3.")
+    assert items[-1] == ("message", "It costs 9.50, and we have 3 in stock.")
     assert [item[1] for item in items if item[0] == "call"] == ["price_6", "stock_6"]

@@ -9,10 +9,10 @@ from tests.examples.conftest import EXAMPLES, Example, example_commands, run_pal
 from tests.examples.server_calls import complete_chat, invoke, user
 
 REPLIES = {
-    "default": "You will love Oslo! Do not miss: the roof of the opera, the fjord. 100 EUR a day will do.",
+    "default": "You will love Oslo! Don't miss: the roof of the opera, the fjord. 100 EUR a day is enough.",
     "brief": "Oslo: the roof of the opera. 100 EUR a day.",
-    "northern": "You will love Oslo! Do not miss: the roof of the opera, the fjord, the sculpture park."
-    " 1200 NOK a day will do.",
+    "northern": "You will love Oslo! Don't miss: the roof of the opera, the fjord, the sculpture park."
+    " 1200 NOK a day is enough.",
 }
 
 

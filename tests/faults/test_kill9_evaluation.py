@@ -71,7 +71,7 @@ class Process:
             self._process = subprocess.Popen(self._command, stderr=log, env=environment, cwd=self._folder)
         end = time.monotonic() + 30
         while not any(
-            line.startswith(("Serving at", "Working on")) for line in log_path.read_text("utf-8").splitlines()
+            line.startswith(("Serving at", "Processing")) for line in log_path.read_text("utf-8").splitlines()
         ):
             assert time.monotonic() < end, log_path.read_text("utf-8")
             time.sleep(0.02)

@@ -117,7 +117,7 @@ async def test_a_chain_that_outputs_text_is_a_chat() -> None:
 def test_a_chain_without_a_messages_placeholder_is_rejected_as_a_chat() -> None:
     chain = PromptTemplate.from_template("About {topic}") | FakeListChatModel(responses=["a"])
 
-    with pytest.raises(ChatWithoutMessages, match="give it a placeholder named messages"):
+    with pytest.raises(ChatWithoutMessages, match="Add one named 'messages'"):
         chat(chain)
 
 

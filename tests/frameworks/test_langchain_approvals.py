@@ -133,15 +133,15 @@ async def test_a_resumed_run_may_request_another_approval() -> None:
 INVALID_ANSWERS: dict[str, tuple[list[Data], tuple[str, str, int]]] = {
     "some are missing": (
         [approval_response("c1")],
-        ("approval_pending", "These approvals are not answered yet: c3.", 400),
+        ("approval_pending", "Answer all pending approvals together. Missing: c3.", 400),
     ),
     "one that nobody asked for": (
         [approval_response("c1"), approval_response("c2"), approval_response("c3")],
-        ("approval_not_found", "Nothing here waits for an approval of 'c2'.", 404),
+        ("approval_not_found", "Approval 'c2' is not pending.", 404),
     ),
     "one that says neither yes nor no": (
         [approval_response("c1"), approval_response("c3", "yes")],
-        ("approval_pending", "These approvals are not answered yet: c3.", 400),
+        ("approval_pending", "Answer all pending approvals together. Missing: c3.", 400),
     ),
 }
 
@@ -162,7 +162,7 @@ async def test_invalid_approval_answers_are_refused_and_leave_the_approvals_pend
 
 
 async def test_approving_a_call_that_is_not_pending_is_refused_with_404() -> None:
-    not_found = ("approval_not_found", "Nothing here waits for an approval.", 404)
+    not_found = ("approval_not_found", "No approval is pending.", 404)
     bot = approval_agent()
 
     assert failure(await run_to_end(bot, Message.user(approval_response("c1")), session="new")) == not_found
@@ -238,7 +238,7 @@ async def test_the_resume_input_is_passed_to_the_graph_unchanged() -> None:
     await run_to_end(bot, QUESTION, session="s")
     run = await run_to_end(bot, session="s", inputs={"resume": {"at": "noon"}})
 
-    assert failure(too_early) == ("approval_not_found", "Nothing here waits for an approval.", 404)
+    assert failure(too_early) == ("approval_not_found", "No approval is pending.", 404)
     assert reply_of(run) == reply(Message.assistant("{'at': 'noon'}"))
 
 
@@ -299,7 +299,7 @@ async def test_approving_a_call_with_other_arguments_is_refused_with_409() -> No
 
     assert failure(run) == (
         "stale_base",
-        "The call 'c1' that waits for approval has other arguments than the one approved.",
+        "The pending call 'c1' has different arguments from the one that was approved.",
         409,
     )
 

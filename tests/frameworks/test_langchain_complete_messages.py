@@ -347,7 +347,7 @@ async def test_a_function_message_answers_the_last_open_call_of_its_name() -> No
         Message.tool("c3", "4"),
         finish="tool-calls",
     )
-    assert run.warnings == ["dropped the result of a function 'h' that nobody called"]
+    assert run.warnings == ["dropped the result of function 'h', which was never called"]
 
 
 async def test_a_result_for_an_unknown_call_fails_the_run_with_bad_stream() -> None:
@@ -357,7 +357,7 @@ async def test_a_result_for_an_unknown_call_fails_the_run_with_bad_stream() -> N
         "text m of m",
         "m + a",
         "m ends",
-        "bad_stream: The workflow broke the stream after 4 events, at a tool-result: no call 'c9' was made.",
+        "bad_stream: Invalid workflow output after 4 events (tool-result): there is no call 'c9'.",
     ]
 
 

@@ -357,7 +357,7 @@ async def test_a_graph_without_messages_in_its_state_is_rejected_as_a_chat() -> 
     class State(TypedDict):
         question: str
 
-    with pytest.raises(ChatWithoutMessages, match="its state has no messages"):
+    with pytest.raises(ChatWithoutMessages, match="its state has no 'messages'"):
         chat(one_node_graph(lambda state: {}, State))
 
 

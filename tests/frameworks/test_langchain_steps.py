@@ -25,7 +25,7 @@ from palaver import Message, chat, workflow
 from palaver.core.messages import Usage
 from palaver.core.runs import Secret
 from palaver.frameworks.langchain import steps
-from palaver.traces.model import Raised, Tool
+from palaver.traces.model import SpanException, Tool
 from tests.engine.run_factory import wait_for_event
 from tests.frameworks.langchain_models import Scripted, call, tool_call_message, words
 from tests.frameworks.span_trees import kinds, trace_cancelled_run, trace_run, tree
@@ -179,7 +179,10 @@ async def test_a_failed_tool_records_its_exception_and_its_parents_fail() -> Non
             ["tool execute_tool broken: error"],
         ],
     ]
-    assert (tool_span.exception, tool_span.status_message) == (Raised("ValueError", "2 is too much"), "2 is too much")
+    assert (tool_span.exception, tool_span.status_message) == (
+        SpanException("ValueError", "2 is too much"),
+        "2 is too much",
+    )
     assert tool_span.attributes["error.type"] == "ValueError"
 
 
@@ -187,7 +190,10 @@ async def test_a_failed_model_call_records_its_input_messages() -> None:
     spans = await trace_run(chat(Model(turns=[ConnectionError("gone")]), name="model"))
 
     assert kinds(spans) == ["workflow invoke_workflow model: error", ["llm chat gpt-9: error"]]
-    assert (said(spans[1].messages_in), spans[1].exception) == (["user: Well?"], Raised("ConnectionError", "gone"))
+    assert (said(spans[1].messages_in), spans[1].exception) == (
+        ["user: Well?"],
+        SpanException("ConnectionError", "gone"),
+    )
 
 
 class BlockingModel(Model):
@@ -242,7 +248,11 @@ async def test_metadata_recording_has_the_exception_type_without_its_message() -
     )
     [tool_span] = [span for span in spans if span.kind == "tool"]
 
-    assert (tool_span.status, tool_span.exception, tool_span.status_message) == ("error", Raised("ValueError", ""), "")
+    assert (tool_span.status, tool_span.exception, tool_span.status_message) == (
+        "error",
+        SpanException("ValueError", ""),
+        "",
+    )
     assert "too much" not in repr([(span.attributes, span.events) for span in spans])
 
 

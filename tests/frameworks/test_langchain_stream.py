@@ -304,7 +304,7 @@ async def test_partial_arguments_continue_after_another_message_has_started() ->
 async def test_a_chunk_of_an_ended_tool_call_fails_the_run_with_bad_stream() -> None:
     run = await run_chat(*tool_call_chunks((0, "c1", "f", "{}"), (1, "c2", "g", "{}"), (0, None, None, "x"), id="m"))
 
-    assert lines(run)[-1].startswith("bad_stream: The workflow broke the stream after")
+    assert lines(run)[-1].startswith("bad_stream: Invalid workflow output after")
 
 
 async def test_a_reused_call_id_is_a_new_call_and_results_answer_the_newest_open_one() -> None:
@@ -373,7 +373,7 @@ async def test_a_complete_text_that_differs_from_the_streamed_text_is_ignored() 
     run = await run_chat(*words("abc", id="m"), AIMessage("xyz", id="m"))
 
     assert reply_of(run) == reply(Message.assistant("abc"))
-    assert run.warnings == ["the whole text of a message differs from what was streamed of it; what was said stays"]
+    assert run.warnings == ["the final text of a message differs from its streamed text, which was kept"]
 
 
 def usage_metadata(input_tokens: int, output_tokens: int) -> Any:

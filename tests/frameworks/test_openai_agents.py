@@ -146,7 +146,7 @@ def test_a_given_name_and_description_override_those_of_the_agent() -> None:
 
 
 def test_an_agent_is_rejected_as_a_workflow_that_is_not_a_chat() -> None:
-    with pytest.raises(NotAWorkflow, match=r"declare it with chat\(…\)"):
+    with pytest.raises(NotAWorkflow, match=r"Declare it with chat\(…\)"):
         workflow(agent())
 
 
@@ -636,7 +636,7 @@ async def no_answer(*_: Any) -> GuardrailFunctionOutput:
 async def test_an_input_guardrail_fails_the_run_with_input_refused() -> None:
     run = await run_agent(agent([assistant_message("Hi.")], input_guardrails=[no_maths]))
 
-    message = "A guardrail of this agent refused what was asked."
+    message = "A guardrail of this agent rejected the input."
     assert last_event(run) == RunFailed(code="input_refused", message=message, status=400, at=NOW)
 
 
@@ -644,7 +644,7 @@ async def test_an_output_guardrail_fails_the_run_after_its_text_was_streamed() -
     run = await run_agent(agent([assistant_message("Hi.")], output_guardrails=[no_answer]))
 
     assert event_lines(run.log)[:3] == ["RunStarted", "TextStarted", "TextDelta Hi."]
-    message = "A guardrail of this agent refused its answer."
+    message = "A guardrail of this agent rejected its output."
     assert last_event(run) == RunFailed(code="output_refused", message=message, at=NOW)
 
 
@@ -653,7 +653,7 @@ async def test_an_agent_that_exceeds_its_turns_fails_with_too_many_turns() -> No
 
     run = await run_agent(agent(*steps, tools=[double]))
 
-    message = "The agent did not come to an end within 10 turns."
+    message = "The agent did not finish within 10 turns."
     assert last_event(run) == RunFailed(code="too_many_turns", message=message, at=NOW)
 
 
@@ -678,7 +678,7 @@ async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_and_cannot
         finish="tool-calls",
     )
     granted = Message.user(Data(name="approval-response", value={"id": "c1", "approve": True}))
-    with pytest.raises(NotImplementedYet, match="cannot go on after an approval"):
+    with pytest.raises(NotImplementedYet, match="cannot resume after an approval"):
         helper.bind(call(QUESTION, granted))
 
 
@@ -853,7 +853,7 @@ async def test_returning_a_streamed_run_that_was_not_read_fails_with_a_hint() ->
     result[0].cancel()
 
     assert isinstance(run.log[-1], RunFailed)
-    assert run.log[-1].message.endswith("yield what its stream_events() gives instead.")
+    assert run.log[-1].message.endswith("Yield the events of its stream_events() instead.")
 
 
 # Streamed or complete

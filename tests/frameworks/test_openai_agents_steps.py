@@ -36,7 +36,7 @@ from palaver.core.messages import Usage
 from palaver.frameworks import base
 from palaver.frameworks.openai_agents import steps
 from palaver.testing import client, scripted
-from palaver.traces.model import Raised, Tool
+from palaver.traces.model import SpanException, Tool
 from tests.frameworks.span_trees import kinds, trace_cancelled_run, trace_run, tree, words
 
 
@@ -180,7 +180,7 @@ async def test_a_failed_model_call_records_its_exception() -> None:
     spans = await trace_run(chat(agent(ConnectionError("gone"))))
 
     assert kinds(spans)[1][1] == ["llm chat: error"]
-    assert spans[2].exception == Raised("ConnectionError", "gone")
+    assert spans[2].exception == SpanException("ConnectionError", "gone")
     assert words(spans[2].messages_in) == ["user: Well?"]
 
 
@@ -214,7 +214,7 @@ async def test_metadata_recording_leaves_out_all_content() -> None:
         assert (span.messages_in, span.messages_out, span.inputs, span.outputs) == ((), (), None, None)
         assert (span.parameters, span.status_message) == ({}, "")
     assert [span.usage for span in spans if span.kind == "llm"] == [Usage(3, 4), Usage(5, 6)]
-    assert [span.exception for span in spans if span.tool] == [Raised("tool_error", "")]
+    assert [span.exception for span in spans if span.tool] == [SpanException("tool_error", "")]
 
 
 @pytest.mark.parametrize("kind", [OpenAIChatCompletionsModel, OpenAIResponsesModel])
@@ -243,7 +243,7 @@ async def test_a_model_with_empty_sdk_spans_is_recorded_through_hooks() -> None:
 
     assert (words(first[2].messages_out), first[2].usage) == (["assistant: Hi."], Usage(5, 6))
     assert (len(first), len(second)) == (3, 3)
-    assert (second[2].status, second[2].exception) == ("error", Raised("ConnectionError", "gone"))
+    assert (second[2].status, second[2].exception) == ("error", SpanException("ConnectionError", "gone"))
 
 
 async def test_an_error_in_a_hook_does_not_fail_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,4 +401,4 @@ def test_a_step_listener_that_cannot_be_imported_is_logged_once(
     base.install_step_listeners()
 
     assert list(listener_modules) == ["no_such_package"]
-    assert caplog.messages == ["The steps of json cannot be heard"]
+    assert caplog.messages == ["Cannot record the steps of json"]

@@ -145,12 +145,12 @@ def test_an_agent_without_a_name_is_named_assistant_unless_a_name_is_given() -> 
 
 
 def test_an_agent_is_rejected_as_a_workflow_that_is_not_a_chat() -> None:
-    with pytest.raises(NotAWorkflow, match=r"declare it with chat\(…\)"):
+    with pytest.raises(NotAWorkflow, match=r"Declare it with chat\(…\)"):
         workflow(Agent(Model()))
 
 
 def test_an_agent_with_deps_that_palaver_cannot_create_is_rejected() -> None:
-    with pytest.raises(NotAWorkflow, match="wants deps of type Weather, which we cannot make"):
+    with pytest.raises(NotAWorkflow, match="requires deps of type Weather, which Palaver cannot create"):
         chat(Agent(Model(), deps_type=Weather))
 
 
@@ -527,7 +527,7 @@ async def test_an_agent_that_exceeds_its_limits_fails_with_usage_limit_exceeded(
 
     run = await run_agent(Agent(scripted(*steps), tools=[DOUBLE]))
 
-    message = "The agent went over the limits of its usage."
+    message = "The agent exceeded its usage limits."
     assert last_event(run) == RunFailed(code="usage_limit_exceeded", message=message, at=NOW)
 
 
@@ -566,7 +566,7 @@ async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_and_cannot
     )
     assert reply_of(run).finish == "tool-calls"
     granted = Message.user(Data(name="approval-response", value={"id": call_id, "approve": True}))
-    with pytest.raises(NotImplementedYet, match="cannot go on after an approval"):
+    with pytest.raises(NotImplementedYet, match="cannot resume after an approval"):
         helper.bind(call(QUESTION, granted))
 
 
@@ -708,7 +708,7 @@ def test_files_are_converted_by_media_type(file: File, content: Any) -> None:
 
 def test_a_file_by_provider_id_is_left_out_and_invalid_base64_is_rejected() -> None:
     assert pydantic_ai.written([Message.user(File(media_type="image/png", file_id="file-of-the-author"))]) == []
-    with pytest.raises(Failure, match="is not base64"):
+    with pytest.raises(Failure, match="is not valid base64"):
         pydantic_ai.written([Message.user(File(media_type="image/png", data="a"))])
 
 

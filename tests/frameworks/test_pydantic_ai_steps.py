@@ -17,7 +17,7 @@ from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from palaver import chat
 from palaver.core.messages import Usage
-from palaver.traces.model import Raised
+from palaver.traces.model import SpanException
 from palaver.traces.model import Tool as Ran
 from tests.frameworks.span_trees import kinds, trace_cancelled_run, trace_run, tree, words
 
@@ -105,7 +105,7 @@ async def test_parallel_tools_are_recorded_as_siblings_with_their_call_ids() -> 
     assert tree(spans)[1][1] == ["chat gpt-9", "execute_tool double", "execute_tool double", "chat gpt-9"]
     assert sorted((span.tool.call_id, span.status, span.exception) for span in spans if span.tool) == [
         ("c1", "ok", None),
-        ("c2", "error", Raised("tool_error", "not below zero")),
+        ("c2", "error", SpanException("tool_error", "not below zero")),
     ]
 
 
@@ -116,14 +116,17 @@ async def test_a_failed_tool_records_its_exception_and_the_agent_fails() -> None
         "workflow invoke_workflow Maths: error",
         ["agent invoke_agent Maths: error", ["llm chat gpt-9: ok", "tool execute_tool broken: error"]],
     ]
-    assert spans[-1].exception == Raised("ValueError", "2 is too much")
+    assert spans[-1].exception == SpanException("ValueError", "2 is too much")
 
 
 async def test_a_failed_model_call_records_its_input_messages() -> None:
     spans = await trace_run(chat(agent([ConnectionError("gone")])))
 
     assert kinds(spans)[1][1] == ["llm chat gpt-9: error"]
-    assert (spans[2].exception, words(spans[2].messages_in)) == (Raised("ConnectionError", "gone"), ["user: Well?"])
+    assert (spans[2].exception, words(spans[2].messages_in)) == (
+        SpanException("ConnectionError", "gone"),
+        ["user: Well?"],
+    )
 
 
 async def test_cancelling_a_run_ends_its_open_spans_as_cancelled() -> None:
@@ -185,7 +188,7 @@ async def test_a_failed_tool_is_recorded_as_an_error_and_a_skipped_tool_as_ok() 
     spans = await trace_run(chat(helper))
 
     assert [(span.name, span.status, span.exception) for span in spans if span.tool] == [
-        ("execute_tool gives_up", "error", Raised("tool_error", "out of order")),
+        ("execute_tool gives_up", "error", SpanException("tool_error", "out of order")),
         ("execute_tool double", "ok", None),
     ]
 
@@ -199,7 +202,7 @@ async def test_a_model_request_refused_by_a_hook_records_the_exception() -> None
 
     spans = await trace_run(chat(agent(["never"], capabilities=[hooks])))
 
-    assert (spans[2].status, spans[2].exception) == ("error", Raised("PermissionError", "not today"))
+    assert (spans[2].status, spans[2].exception) == ("error", SpanException("PermissionError", "not today"))
 
 
 class Weather(BaseModel):

@@ -148,7 +148,7 @@ async def test_a_422_of_the_remote_is_reported_with_its_message(palaver_url: str
     assert await failure(remote_workflow(palaver_url, scripted), inputs={"scrypt": 1}) == (
         "",
         "upstream_failed",
-        "scripted answered 422: There is no input 'scrypt'. Known: script.",
+        "scripted returned status 422: Unknown input 'scrypt'. Available: script.",
     )
 
 
@@ -237,7 +237,7 @@ async def test_configured_headers_are_neither_logged_nor_shown(caplog: pytest.Lo
         workflow = server.workflow(headers={"authorization": "Bearer hunter2"})
         output = await failure(workflow)
 
-    assert output == ("", "upstream_failed", "far broke off its answer.")
+    assert output == ("", "upstream_failed", "The connection to far was lost.")
     assert "hunter2" not in repr(workflow) + workflow.place + repr(workflow.description) + caplog.text
     assert repr(workflow) == f"<remote far at {server.url}>"
     assert [record.getMessage().split(": ")[0] for record in caplog.records if record.name == "palaver.remote"] == [
@@ -403,18 +403,21 @@ async def test_the_connection_is_closed_after_the_terminal_record() -> None:
         pytest.param(
             response_head(transfer_encoding="chunked") + b"%x\r\n%b\r\n" % (len(DELTA), DELTA),
             "Hel",
-            "far broke off its answer.",
+            "The connection to far was lost.",
             id="a chunk is missing",
         ),
         pytest.param(
-            response_head(content_length="999") + DELTA, "Hel", "far broke off its answer.", id="bytes are missing"
+            response_head(content_length="999") + DELTA,
+            "Hel",
+            "The connection to far was lost.",
+            id="bytes are missing",
         ),
-        pytest.param(b"", "", "far broke off its answer.", id="no answer at all"),
-        pytest.param(b"SSH-2.0-OpenSSH\r\n", "", "far broke off its answer.", id="no HTTP"),
+        pytest.param(b"", "", "The connection to far was lost.", id="no answer at all"),
+        pytest.param(b"SSH-2.0-OpenSSH\r\n", "", "The connection to far was lost.", id="no HTTP"),
         pytest.param(
             response_head() + DELTA + b'data: {"type":"mess',
             "Hel",
-            "The remote's stream ended in the middle of a record.",
+            "The stream of the remote service ended in the middle of a record.",
             id="half a record",
         ),
         pytest.param(
@@ -432,30 +435,32 @@ async def test_the_connection_is_closed_after_the_terminal_record() -> None:
             "far failed: No\\ntea.",
             id="an error inside an envelope",
         ),
-        pytest.param(full_response(b"<html>", "text/html"), "", "The remote's answer is not JSON.", id="a page"),
+        pytest.param(
+            full_response(b"<html>", "text/html"), "", "The response of the remote service is not JSON.", id="a page"
+        ),
         pytest.param(
             response_head(content_encoding="gzip") + gzip.compress(DELTA),
             "",
-            "far compressed its answer, though plain bytes were asked for.",
+            "far sent a compressed reply, although an uncompressed one was requested.",
             id="compressed",
         ),
         pytest.param(
             response_head() + DELTA + b"data: " + b"x" * 1_100_000,
             "Hel",
-            "The remote sent a record longer than 1048576 bytes.",
+            "The remote service sent a record larger than 1,048,576 bytes.",
             id="a record without end",
         ),
-        pytest.param(full_response({}, status="404 Not Found"), "", "far answered 404.", id="404"),
+        pytest.param(full_response({}, status="404 Not Found"), "", "far returned status 404.", id="404"),
         pytest.param(
             full_response({"detail": "N\x1bo " + "x" * 300}, status="500 Oh"),
             "",
-            "far answered 500: N\\x1bo " + "x" * 195 + "…",
+            "far returned status 500: N\\x1bo " + "x" * 195 + "…",
             id="500 with words",
         ),
         pytest.param(
             response_head(status="307 Temporary Redirect", location="http://127.0.0.1:1/"),
             "",
-            "far answered 307: it redirects, which is not followed.",
+            "far returned a redirect (307), which is not followed.",
             id="a redirect",
         ),
     ],
@@ -477,7 +482,7 @@ async def test_a_reply_over_the_size_limit_fails_the_run(monkeypatch: pytest.Mon
         assert await failure(server.workflow()) == (
             "",
             "upstream_failed",
-            "The reply of far is larger than 100000 bytes.",
+            "The reply of far is larger than 100,000 bytes.",
         )
 
 
@@ -488,7 +493,7 @@ async def test_an_endless_error_body_is_read_only_up_to_a_limit() -> None:
             connection.sendall(b" " * 65_536)
 
     with fake_server(answer) as server:
-        assert await failure(server.workflow()) == ("", "upstream_failed", "far answered 500.")
+        assert await failure(server.workflow()) == ("", "upstream_failed", "far returned status 500.")
 
 
 async def test_a_stream_may_exceed_the_size_limit_of_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -552,7 +557,7 @@ async def test_the_time_limit_does_not_count_delays_of_the_consumer(monkeypatch:
     [
         (httpx.ConnectTimeout("x"), "upstream_timeout", "far could not be reached within 5 seconds."),
         (httpx.ConnectError("[Errno 111] hunter2"), "upstream_failed", "far could not be reached."),
-        (httpx.ReadError("hunter2"), "upstream_failed", "far broke off its answer."),
+        (httpx.ReadError("hunter2"), "upstream_failed", "The connection to far was lost."),
     ],
 )
 async def test_transport_errors_are_reported_without_their_original_message(
@@ -611,7 +616,7 @@ async def test_discovery_is_retried_on_a_call_after_the_retry_interval(monkeypat
         assert await failure(workflow) == (
             "",
             "upstream_failed",
-            "far could not be reached; it is asked again in a moment.",
+            "far could not be reached. Try again shortly.",
         )
         assert discovery.looks == 1
         monkeypatch.setattr(remote, "RETRY_INTERVAL_S", 0)
@@ -637,7 +642,11 @@ async def test_concurrent_calls_share_one_discovery() -> None:
 async def test_the_reason_of_a_failed_discovery_is_logged_but_not_returned(caplog: pytest.LogCaptureFixture) -> None:
     workflow = unreachable_workflow(ScriptedDiscovery(NotDiscovered("http://far says nothing.")))
 
-    assert await failure(workflow) == ("", "upstream_failed", "far cannot be called: it does not say what it is.")
+    assert await failure(workflow) == (
+        "",
+        "upstream_failed",
+        "far cannot be called: its protocol could not be identified.",
+    )
     assert "http://far says nothing." in caplog.text  # The operator learns why, the caller does not.
 
 

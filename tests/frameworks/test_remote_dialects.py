@@ -203,19 +203,19 @@ async def test_cancelling_closes_the_connection_to_the_service(dialect: str, ans
             "Hel",
             "far failed: No tea.",
         ),
-        ("responses", full_response({"detail": "Bad."}, status="400 Bad Request"), "", "far answered 400: Bad."),
+        ("responses", full_response({"detail": "Bad."}, status="400 Bad Request"), "", "far returned status 400: Bad."),
         (
             "responses",
             full_response({"error": {"message": "No model."}}, status="404 Oh"),
             "",
-            "far answered 404: No model.",
+            "far returned status 404: No model.",
         ),
-        ("responses", response_head(content_length="999") + delta("Hel"), "Hel", "far broke off its answer."),
+        ("responses", response_head(content_length="999") + delta("Hel"), "Hel", "The connection to far was lost."),
         (
             "responses",
             response_head() + delta("Hel") + b'data: {"ty',
             "Hel",
-            "The remote sent a record that is not JSON.",
+            "The remote service sent a record that is not JSON.",
         ),
         (
             "chat-completions",
@@ -282,7 +282,7 @@ async def test_a_value_over_the_size_limit_fails_the_run(monkeypatch: pytest.Mon
         end = (await run_workflow(server.workflow(dialect="responses", is_chat=False), messages=())).log[-1]
 
     assert isinstance(end, RunFailed)
-    assert end.message == "The reply of far is larger than 1000 bytes."
+    assert end.message == "The reply of far is larger than 1,000 bytes."
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ async def test_a_missing_file_becomes_a_note_and_file_ids_of_a_provider_are_pass
 
     assert [message["content"] for message in seen] == [
         [{"type": "text", "text": "See:"}, {"type": "file", "file": {"file_id": "file-abc"}}],
-        "[A file was here ('old.png', image/png). It is not available any more.]",
+        "[A file was attached here ('old.png', image/png), but it is no longer available.]",
         [
             {"type": "text", "text": "What is it?"},
             {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE_BASE64}", "detail": "low"}},

@@ -73,8 +73,8 @@ def _text_with_note(warning: str) -> str:
 
 TWO_PLACES = "Edit 1 of 1 was not applied: its old code matches 2 places (lines 1 and 2)."
 NOT_FOUND = "Edit 1 of 1 was not applied: its old code is not in the job."
-UNREADABLE = "Edit 1 of 1 was not applied: it is not an edit that can be read."
-TRUNCATED = "Edit 1 of 1 was not applied: the answer was cut off before its end."
+UNREADABLE = "Edit 1 of 1 was not applied: it is malformed."
+TRUNCATED = "Edit 1 of 1 was not applied: the answer was cut off."
 DOES_NOT_PARSE = "The resulting code does not parse (line 1)."
 OVERLOADED = {"error": {"status": 529, "type": "overloaded_error", "message": "Overloaded"}}
 

@@ -44,7 +44,7 @@ def test_call_answers_in_process(tmp_path: Path) -> None:
     result = run("call", "-", folder=tmp_path, stdin=payload)
 
     assert result.returncode == 0
-    assert json.loads(result.stdout)["response"].startswith("Rehearsal: no model was asked.")
+    assert json.loads(result.stdout)["response"].startswith("Rehearsal: no model was called.")
 
 
 def test_call_prints_an_error_as_json_to_stderr(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_index_writes_an_index_and_prints_the_setting_that_uses_it(
     result = CliRunner().invoke(commands, ["index", "docs", "-o", "docs.db"])
 
     assert result.exit_code == 0
-    assert "docs: 1 file, 1 piece (1 added" in result.output
+    assert "docs: 1 file, 1 chunk (1 added" in result.output
     assert "PALAVER_JOBCHAT_INDEX=docs.db" in result.output
     assert (tmp_path / "docs.db").is_file()
 
@@ -88,7 +88,7 @@ def test_invalid_setting_is_reported_in_one_line(tmp_path: Path) -> None:
     result = run("adaptor", "http", folder=tmp_path)
 
     assert result.returncode == 1
-    assert result.stderr.startswith("Error: A setting of Job Chat cannot be used: Expected `int`, got `str`")
+    assert result.stderr.startswith("Error: Invalid Job Chat setting: Expected `int`, got `str`")
     assert len(result.stderr.splitlines()) == 1
 
 

@@ -10,8 +10,8 @@ from palaver_jobchat.prompt import build_prompt, element
 
 FIRST_PROMPT = build_prompt(Payload(content="rename it", context=JobContext(expression="a();\na();\n"), mode="edits"))
 INSTRUCTION = (
-    "Edits not named here were applied. Call edit_job once more, with one edit for each that failed, in their order; "
-    "or with what mends the syntax. The job's code now:"
+    "All edits not listed here were applied. Call edit_job once more, with one edit for each failed edit, in order, or "
+    "with edits that fix the syntax. The job's current code:"
 )
 
 
@@ -51,7 +51,7 @@ def test_correction_lists_failures_per_call_and_the_code_once() -> None:
                 "content": "Edit 1 was not applied: its old code matches 2 places (lines 1 and 2).",
                 "is_error": True,
             },
-            {"type": "tool_result", "tool_use_id": "call2", "content": "There is no such tool.", "is_error": True},
+            {"type": "tool_result", "tool_use_id": "call2", "content": "Unknown tool.", "is_error": True},
             {
                 "type": "tool_result",
                 "tool_use_id": "call3",
@@ -85,4 +85,4 @@ def test_tool_input_that_is_not_an_object_is_sent_back_as_an_empty_object() -> N
     assert [block["input"] for block in prompt.messages[-2]["content"]] == [tool_input, {}]
     applied, malformed = prompt.messages[-1]["content"]
     assert applied == {"type": "tool_result", "tool_use_id": "call1", "content": "Applied."}
-    assert malformed["content"].startswith("Edit 2 was not applied: it is not an edit that can be read.")
+    assert malformed["content"].startswith("Edit 2 was not applied: it is malformed.")

@@ -54,18 +54,12 @@ def test_warning_has_a_sentence_for_each_problem() -> None:
         "Edit 2 of 3 was not applied: its old code matches 2 places (lines 1 and 3). "
         "The resulting code does not parse (line 7). The correction call failed: OVERLOADED."
     )
-    assert (
-        warning(apply_edits("a", [{}]), VALID_SYNTAX)
-        == "Edit 1 of 1 was not applied: it is not an edit that can be read."
-    )
+    assert warning(apply_edits("a", [{}]), VALID_SYNTAX) == "Edit 1 of 1 was not applied: it is malformed."
     assert (
         warning(apply_edits("a", [EDITS[0]]), VALID_SYNTAX)
         == "Edit 1 of 1 was not applied: its old code is not in the job."
     )
-    assert (
-        warning(truncated_result("a"), VALID_SYNTAX)
-        == "Edit 1 of 1 was not applied: the answer was cut off before its end."
-    )
+    assert warning(truncated_result("a"), VALID_SYNTAX) == "Edit 1 of 1 was not applied: the answer was cut off."
     assert warning(apply_edits("b", [EDITS[2]]), Syntax(ok=False)) == (
         "The resulting code does not parse. The edits change nothing."
     )

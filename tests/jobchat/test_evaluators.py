@@ -24,7 +24,7 @@ from tests.jobchat.entry_points import entry_points
 OLD_CODE = "get('/a');\nget('/b');\nget('/c');\n"
 HTTP_ADAPTOR = {"name": "@openfn/language-http", "version": "6.5.4", "docs": "exact"}
 INVALID_CODE = "get('/a';\nimport x from 'y';\n"
-CHANGED_AFTER = "This was changed, though it stands after what was to change."
+CHANGED_AFTER = "This line was changed, but it is after the span that may change."
 
 
 @pytest.fixture(autouse=True)
@@ -138,7 +138,12 @@ async def test_only_some_rules_score_code_that_does_not_parse() -> None:
         "job_rules.no_placeholders",
     ]
     assert await score_all(job_no_import, case) == {
-        "job_no_import": ("skipped", None, None, "not_readable: the code is not JavaScript, or nested too deeply")
+        "job_no_import": (
+            "skipped",
+            None,
+            None,
+            "not_readable: the code is not valid JavaScript, or is nested too deeply",
+        )
     }
 
 
@@ -151,7 +156,7 @@ async def test_known_functions_is_skipped_without_docs_of_the_exact_version(adap
             "skipped",
             None,
             None,
-            "no_docs: there is no description of this very version of the adaptor",
+            "no_docs: docs for this exact version of the adaptor are missing",
         )
     }
     assert "job_rules.known_functions" not in await score_all(job_rules, case)
@@ -214,31 +219,43 @@ PLAIN_CASE = answer_case("So:\n\n```js\nget('/a');\n```")
     ("case", "expected", "faults"),
     [
         (EDIT_CASE, {"edit": True}, []),
-        (EDIT_CASE, {"edit": False}, ["The job is changed, and was not to be."]),
+        (EDIT_CASE, {"edit": False}, ["The job should not have been changed."]),
         (TEXT_CASE, {"edit": False}, []),
-        (TEXT_CASE, {"edit": True}, ["The job was to be changed, and is not."]),
+        (TEXT_CASE, {"edit": True}, ["The job should have been changed."]),
         (PLAIN_CASE, {"edit": False}, []),
         (EDIT_CASE, {"code": "get('/a');\nput('/b');\nget('/c');\n"}, []),
-        (EDIT_CASE, {"code": "get('/a');\nput('/b');\nget('/c');"}, ["The code is another from line 3 on."]),
-        (EDIT_CASE, {"code": "get('/a');\nput('/b');\nget('/c');\n\n"}, ["The code is another at its end."]),
-        (EDIT_CASE, {"code": "get('/a');\r\nput('/b');\nget('/c');\n"}, ["The code is another from line 1 on."]),
-        (TEXT_CASE, {"code": "get('/a');\n"}, ["No code is suggested."]),
+        (
+            EDIT_CASE,
+            {"code": "get('/a');\nput('/b');\nget('/c');"},
+            ["The code differs from the expected code from line 3."],
+        ),
+        (
+            EDIT_CASE,
+            {"code": "get('/a');\nput('/b');\nget('/c');\n\n"},
+            ["The code differs from the expected code at the end."],
+        ),
+        (
+            EDIT_CASE,
+            {"code": "get('/a');\r\nput('/b');\nget('/c');\n"},
+            ["The code differs from the expected code from line 1."],
+        ),
+        (TEXT_CASE, {"code": "get('/a');\n"}, ["The answer suggests no code."]),
         (PLAIN_CASE, {"code": "get('/a');\n"}, []),
-        (PLAIN_CASE, {"code": "get('/b');\n"}, ["No such code is suggested."]),
+        (PLAIN_CASE, {"code": "get('/b');\n"}, ["No code block matches the expected code."]),
         (EDIT_CASE, {"contains": "put("}, []),
-        (EDIT_CASE, {"contains": ["put(", "post(", "I'll"]}, ["This is missing: `post(`, `I'll`."]),
+        (EDIT_CASE, {"contains": ["put(", "post(", "I'll"]}, ["Missing: `post(`, `I'll`."]),
         (TEXT_CASE, {"contains": "three"}, []),
         (PLAIN_CASE, {"contains": ["So:", "get('/a')"]}, []),
         (EDIT_CASE, {"absent": "get('/b')"}, []),
-        (EDIT_CASE, {"absent": ["x", "put("]}, ["This should not be there: `put(`."]),
-        (TEXT_CASE, {"absent": "three"}, ["This should not be there: `three`."]),
+        (EDIT_CASE, {"absent": ["x", "put("]}, ["Should not occur: `put(`."]),
+        (TEXT_CASE, {"absent": "three"}, ["Should not occur: `three`."]),
         (EDIT_CASE, {"span": [2, 2]}, []),
         (EDIT_CASE, {"span": [1, 1]}, [f"Line 2: {CHANGED_AFTER}"]),
         (TEXT_CASE, {"span": [1, 1]}, []),
         (
             EDIT_CASE,
             {"edit": False, "contains": "get(", "absent": "put("},
-            ["The job is changed, and was not to be.", "This should not be there: `put(`."],
+            ["The job should not have been changed.", "Should not occur: `put(`."],
         ),
     ],
 )

@@ -450,7 +450,7 @@ def test_body_that_is_not_a_json_object_is_rejected(fake_server: FakeAnthropic) 
 def test_other_methods_and_paths_are_rejected(fake_server: FakeAnthropic, method: str, path: str, status: int) -> None:
     answer = httpx.request(method, fake_server.url + path, trust_env=False)
 
-    message = f"{method} {path} is not what this server answers: POST /v1/messages."
+    message = f"Not found: {method} {path}. This server only supports POST /v1/messages."
     assert (answer.status_code, answer.json()["error"]["message"]) == (status, message)
 
 
@@ -497,10 +497,10 @@ async def test_two_hundred_concurrent_streams_are_complete() -> None:
     ("script", "message"),
     [
         ({}, "The model's script must be a list of steps."),
-        ([{"txt": "a"}], "A step of the model's script cannot be played: Object contains unknown field `txt`."),
-        ([{"text": "a", "chunks": 0}], "chunks must be at least 1, and delay at least 0"),
-        ([{"text": "a", "blocks": []}], "A step has text or blocks, not both"),
-        ([{"blocks": [{}]}], "A block is one of text, thinking, tool and raw_tool"),
+        ([{"txt": "a"}], "Invalid step in the model's script: Object contains unknown field `txt`."),
+        ([{"text": "a", "chunks": 0}], "chunks must be at least 1 and delay at least 0"),
+        ([{"text": "a", "blocks": []}], "A step can't have both text and blocks"),
+        ([{"blocks": [{}]}], "A block must have exactly one of text, thinking, tool and raw_tool"),
     ],
 )
 def test_invalid_script_is_rejected_with_a_reason(script: Any, message: str) -> None:
@@ -515,7 +515,7 @@ def test_script_is_read_from_a_file_and_unreadable_files_are_rejected(tmp_path: 
     assert [step.text for step in read_script(path)] == ["a"]
 
     path.write_text("[")
-    with pytest.raises(PalaverError, match=r"The model's script cannot be read: "):
+    with pytest.raises(PalaverError, match=r"Cannot read the model's script: "):
         read_script(path)
     with pytest.raises(PalaverError):
         read_script(tmp_path / "none.json")
@@ -523,7 +523,7 @@ def test_script_is_read_from_a_file_and_unreadable_files_are_rejected(tmp_path: 
 
 def test_port_that_is_in_use_is_reported(fake_server: FakeAnthropic) -> None:
     port = httpx.URL(fake_server.url).port or 0
-    with pytest.raises(PalaverError, match="The fake model cannot listen: "), FakeAnthropic([], port=port):
+    with pytest.raises(PalaverError, match="The fake model cannot listen on the port: "), FakeAnthropic([], port=port):
         pass
 
 

@@ -31,17 +31,17 @@ def test_valid_javascript_has_no_syntax_errors(code: str) -> None:
 @pytest.mark.parametrize(
     ("code", "problems"),
     [
-        ("fn(state => {\n  return state;\n", [SyntaxProblem(1, 13, "this `{` is never closed")]),
-        ("fn(state => {\n  return state;\n}", [SyntaxProblem(1, 3, "this `(` is never closed")]),
-        ("(]\n[}", [SyntaxProblem(2, 1, "this `[` is never closed")]),
+        ("fn(state => {\n  return state;\n", [SyntaxProblem(1, 13, "unclosed `{`")]),
+        ("fn(state => {\n  return state;\n}", [SyntaxProblem(1, 3, "unclosed `(`")]),
+        ("(]\n[}", [SyntaxProblem(2, 1, "unclosed `[`")]),
         ("get('a'));", [SyntaxProblem(1, 9, "unexpected `)`")]),
         ("x('é', {b: 1 c: 2});", [SyntaxProblem(1, 14, "unexpected `c: 2`")]),
-        ("'abc\nget(1)", [SyntaxProblem(1, 1, "the text that begins with ' here never ends")]),
-        ("if (a {\n b();\n}", [SyntaxProblem(1, 6, "`)` is missing")]),
-        ("c('é' + )", [SyntaxProblem(1, 8, "a name or a value is missing")]),
+        ("'abc\nget(1)", [SyntaxProblem(1, 1, "unterminated string: no closing '")]),
+        ("if (a {\n b();\n}", [SyntaxProblem(1, 6, "missing `)`")]),
+        ("c('é' + )", [SyntaxProblem(1, 8, "missing name or value")]),
         ("@@@\0", [SyntaxProblem(1, 1, "unexpected `@@@\ufffd`")]),
-        ("get('a');\nfn(s => <b/>)", [SyntaxProblem(2, 9, "JSX is not JavaScript")]),
-        ("try { a() }\nb()", [SyntaxProblem(1, 1, "`try` needs `catch` or `finally`")]),
+        ("get('a');\nfn(s => <b/>)", [SyntaxProblem(2, 9, "JSX is not supported")]),
+        ("try { a() }\nb()", [SyntaxProblem(1, 1, "`try` without `catch` or `finally`")]),
     ],
 )
 def test_invalid_javascript_has_syntax_errors_with_positions(code: str, problems: list[SyntaxProblem]) -> None:
@@ -62,14 +62,14 @@ def test_parsing_stops_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> 
     program = parse_program("é\n" * 2000)
 
     assert program.syntax == Syntax(
-        ok=False, errors=(SyntaxProblem(1, 1, "reading it took too long, and the rest was not read"),)
+        ok=False, errors=(SyntaxProblem(1, 1, "parsing timed out; the rest of the code was not checked"),)
     )
 
 
 def test_parsing_slow_prose_stops_at_the_time_limit() -> None:
     (fault,) = check_syntax("a 'b " * 30_000).errors
 
-    assert fault.message == "reading it took too long, and the rest was not read"
+    assert fault.message == "parsing timed out; the rest of the code was not checked"
 
 
 def test_nodes_have_kind_line_and_enclosing_function() -> None:

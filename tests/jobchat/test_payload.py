@@ -90,9 +90,9 @@ def test_job_chat_metadata_of_another_shape_is_ignored(meta: Any) -> None:
 @pytest.mark.parametrize(
     ("body", "field", "message"),
     [
-        ({"content": None}, "content", "must be a string that is not blank"),
-        ({"content": 5}, "content", "must be a string that is not blank"),
-        ({"content": " \n"}, "content", "must be a string that is not blank"),
+        ({"content": None}, "content", "must be a non-blank string"),
+        ({"content": 5}, "content", "must be a non-blank string"),
+        ({"content": " \n"}, "content", "must be a non-blank string"),
         ({"history": {}}, "history", "must be a list"),
         ({"history": ["a"]}, "history[0]", "must be an object"),
         ({"history": [{"role": "system", "content": ""}]}, "history[0].role", "must be 'user' or 'assistant'"),
@@ -126,7 +126,7 @@ def test_invalid_field_is_rejected_with_its_path_and_a_message(body: dict[str, A
 def test_all_invalid_fields_are_reported_at_once() -> None:
     failure = parse_failure({"history": [{}, 1], "context": {"log": 1}, "rehearsal": 0})
 
-    assert failure.message == "content must be a string that is not blank"
+    assert failure.message == "content must be a non-blank string"
     assert [error["field"] for error in failure.details["errors"]] == [
         "content",
         "history[0].role",
@@ -195,7 +195,7 @@ def test_total_size_of_all_fields_is_limited() -> None:
     failure = parse_failure({"content": "abc", "context": {"input": {"a": 1}, "log": "ab"}}, PayloadLimits(total=11))
 
     assert failure.message == (
-        "All fields together have 12 characters; the limit is 11. The largest is context.input: shorten it."
+        "The payload has 12 characters in total; the limit is 11. Shorten context.input, the largest field."
     )
     assert failure.details == {
         "field": "context.input",

@@ -50,11 +50,11 @@ def test_parts_that_change_most_come_last_in_the_prompt() -> None:
 
     assert [block["cache_control"] for block in prompt.system] == [CACHED] * 3
     assert texts(prompt.system)[1] == (
-        "The job's adaptor is @openfn/language-library 1.2.0. Its functions; those of namespaces may be missing:\n"
+        "The job's adaptor is @openfn/language-library 1.2.0. Its functions (namespaced ones may be missing):\n"
         + element("adaptor", "lend(book)\nLends.\n\nburn(book)\nBurns.")
     )
     assert texts(prompt.system)[2] == (
-        "From the documentation, which may or may not be to the point:\n"
+        "Passages from the documentation, which may or may not be relevant:\n"
         + element("docs", "Lending > Loans\n\nLoans end.")
         + "\n"
         + element("docs", "Bare.")
@@ -67,7 +67,7 @@ def test_parts_that_change_most_come_last_in_the_prompt() -> None:
             "content": [
                 {
                     "type": "text",
-                    "text": f"The job's code now:\n{element('job', context.expression or '')}\n\n"
+                    "text": f"The job's current code:\n{element('job', context.expression or '')}\n\n"
                     f"The input of its last run:\n{element('input', context.input or '')}\n\n"
                     f"The output of its last run:\n{element('output', 'out')}\n\n"
                     f"The log of its last run:\n{element('log', 'oh')}",
@@ -105,7 +105,7 @@ def test_selected_entries_are_in_a_block_after_the_function_list() -> None:
     system = texts(build_prompt(Payload(content="a"), docs=DOCS, selection=choice).system)
 
     assert system[1].endswith(element("adaptor", "lend(book)\nburn(book)"))
-    assert system[2] == f"More about some of the adaptor's functions:\n{element('adaptor', long[1].text)}"
+    assert system[2] == f"Details of some of the adaptor's functions:\n{element('adaptor', long[1].text)}"
     assert len(build_prompt(Payload(content="a"), docs=DOCS, selection=select_entries(ENTRIES, budget=5)).system) == 2
 
 
@@ -114,11 +114,11 @@ def test_prompt_states_when_docs_are_missing_or_of_another_version() -> None:
     missing = AdaptorDocs(adaptor=Adaptor("@mine/thing"))
 
     assert (
-        "describes version 1.0.0, the nearest known"
+        "describes version 1.0.0, the nearest known one"
         in build_prompt(Payload(content="a"), docs=nearest, selection=select_entries(ENTRIES)).system[1]["text"]
     )
     assert build_prompt(Payload(content="a"), docs=missing).system[1]["text"] == (
-        "The job's adaptor is @mine/thing. Its functions are not known here: say so when the answer depends on them."
+        "The job's adaptor is @mine/thing. Its functions are not known: say so if the answer depends on them."
     )
 
 

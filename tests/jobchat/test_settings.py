@@ -25,10 +25,10 @@ def test_environment_overrides_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("jobchat = 5", "In palaver.toml, jobchat must be a table"),
-        ("[jobchat", "palaver.toml cannot be read"),
-        ("[jobchat]\nmodle = 'm'", "A setting of Job Chat cannot be used: Object contains unknown field `modle`"),
-        ("[jobchat]\nprovider = 'x'", "A setting of Job Chat cannot be used: Invalid enum value 'x'"),
+        ("jobchat = 5", "Invalid palaver.toml: 'jobchat' must be a table"),
+        ("[jobchat", "Cannot read palaver.toml"),
+        ("[jobchat]\nmodle = 'm'", "Invalid Job Chat setting: Object contains unknown field `modle`"),
+        ("[jobchat]\nprovider = 'x'", "Invalid Job Chat setting: Invalid enum value 'x'"),
     ],
 )
 def test_invalid_settings_are_rejected_with_a_message(tmp_path: Path, content: str, message: str) -> None:

@@ -22,19 +22,19 @@ def test_an_http_or_https_url_is_accepted(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "line"),
     [
-        ("ftp://host/file", "'ftp://host/file' is neither http nor https. Write it as http://… or https://…."),
-        ("file:///etc/passwd", "'file:///etc/passwd' is neither http nor https. Write it as http://… or https://…."),
-        ("host:80", "'host:80' is neither http nor https. Write it as http://… or https://…."),
-        ("", "'' is neither http nor https. Write it as http://… or https://…."),
-        ("http://", "'http://' names no host."),
-        ("http:///path", "'http:///path' names no host."),
-        ("http://host:0/", "'http://host:0/' has no valid port. Ports go from 1 to 65535."),
-        ("http://host:65536/", "'http://host:65536/' has no valid port. Ports go from 1 to 65535."),
-        ("http://a..b/", "'http://a..b/' is not a URL."),
-        ("http://" + "a" * 64 + "/", "'http://" + "a" * 64 + "/' is not a URL."),
-        ("http://xn--a/", "'http://xn--a/' is not a URL."),
-        ("http://host/\n\x1b[31m", "'http://host/\\n\\x1b[31m' is not a URL."),
-        ("http://[::1/", "'http://[::1/' is not a URL."),
+        ("ftp://host/file", "Unsupported URL 'ftp://host/file': must start with http:// or https://."),
+        ("file:///etc/passwd", "Unsupported URL 'file:///etc/passwd': must start with http:// or https://."),
+        ("host:80", "Unsupported URL 'host:80': must start with http:// or https://."),
+        ("", "Unsupported URL '': must start with http:// or https://."),
+        ("http://", "Invalid URL 'http://': it has no host."),
+        ("http:///path", "Invalid URL 'http:///path': it has no host."),
+        ("http://host:0/", "Invalid port in 'http://host:0/': must be between 1 and 65535."),
+        ("http://host:65536/", "Invalid port in 'http://host:65536/': must be between 1 and 65535."),
+        ("http://a..b/", "Invalid URL 'http://a..b/'."),
+        ("http://" + "a" * 64 + "/", "Invalid URL 'http://" + "a" * 64 + "/'."),
+        ("http://xn--a/", "Invalid URL 'http://xn--a/'."),
+        ("http://host/\n\x1b[31m", "Invalid URL 'http://host/\\n\\x1b[31m'."),
+        ("http://[::1/", "Invalid URL 'http://[::1/'."),
     ],
 )
 def test_an_invalid_url_is_refused_with_a_one_line_message(url: str, line: str) -> None:
@@ -71,7 +71,7 @@ async def test_the_client_ignores_redirects_and_proxies_and_accepts_no_compressi
     "headers", [{"x-key": "s3cret\n"}, {"x-key": "s3crét"}, {"x-key": " s3cret"}, {"x key": "s3cret"}]
 )
 def test_a_header_that_cannot_be_sent_is_named_without_its_value(headers: dict[str, str]) -> None:
-    with pytest.raises(InvalidOption, match="headers= has a header that HTTP cannot carry") as caught:
+    with pytest.raises(InvalidOption, match="Invalid header ") as caught:
         client(headers=headers)
 
     assert next(iter(headers)) in caught.value.message
@@ -99,7 +99,7 @@ async def test_a_body_beyond_its_limit_is_not_read_to_the_end() -> None:
             chunk_sizes.append(4)
             yield b"1234"
 
-    with pytest.raises(UpstreamFailed, match="larger than 10 bytes; the rest was not read"):
+    with pytest.raises(UpstreamFailed, match="exceeds the limit of 10 bytes"):
         await read_limited(httpx.Response(200, content=endless()), 10)
 
     assert sum(chunk_sizes) == 12
@@ -111,7 +111,7 @@ async def test_a_compressed_body_is_refused_because_it_may_be_a_bomb() -> None:
 
     response = httpx.Response(200, headers={"content-encoding": "gzip"}, content=bomb())
 
-    with pytest.raises(UpstreamFailed, match="The remote's answer is gzip, though plain bytes were asked for"):
+    with pytest.raises(UpstreamFailed, match="content-encoding gzip, which is not supported"):
         await read_limited(response, 1024)
 
 

@@ -18,7 +18,7 @@ from palaver.outbound.ssrf import GuardedBackend, GuardedTransport, HostResolver
 from tests.frameworks.fake_servers import fake_server, full_response, response_head
 
 PUBLIC_ADDRESS = "93.184.216.34"
-REFUSAL_MESSAGE = "This URL may not be fetched from here."
+REFUSAL_MESSAGE = "This URL is not allowed."
 
 
 def static_resolver(*addresses: str) -> HostResolver:
@@ -310,7 +310,7 @@ async def test_the_next_address_is_tried_if_one_cannot_be_reached() -> None:
     with pytest.raises(UpstreamFailed) as failed:
         await fetch_document("http://host.example/", transport=transport)
 
-    assert failed.value.message == "The remote could not be reached, or broke off its answer."
+    assert failed.value.message == "The remote service could not be reached, or closed the connection early."
     assert network.asked == [(PUBLIC_ADDRESS, 80), ("1.1.1.1", 80)]
 
 
@@ -353,14 +353,17 @@ async def test_a_redirect_is_returned_and_not_followed() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (full_response("x" * 2000), "The remote's answer is larger than 1000 bytes; the rest was not read."),
+        (full_response("x" * 2000), "The response of the remote service exceeds the limit of 1,000 bytes."),
         (
             response_head(content_encoding="gzip") + gzip.compress(b"x"),
-            "The remote's answer is gzip, though plain bytes were asked for.",
+            "The remote service sent a response with content-encoding gzip, which is not supported.",
         ),
-        (response_head(content_length="99") + b"x", "The remote could not be reached, or broke off its answer."),
-        (b"", "The remote could not be reached, or broke off its answer."),
-        (b"SSH-2.0\r\n", "The remote could not be reached, or broke off its answer."),
+        (
+            response_head(content_length="99") + b"x",
+            "The remote service could not be reached, or closed the connection early.",
+        ),
+        (b"", "The remote service could not be reached, or closed the connection early."),
+        (b"SSH-2.0\r\n", "The remote service could not be reached, or closed the connection early."),
     ],
     ids=["too large", "compressed", "broken off", "nothing", "no HTTP"],
 )
@@ -385,7 +388,7 @@ async def test_a_response_that_does_not_end_times_out(first: bytes, monkeypatch:
     with fake_server(silent) as server, pytest.raises(UpstreamTimeout) as failed:
         await fetch_document(server.url, allow_private=True)
 
-    assert failed.value.message == "The remote did not answer in time."
+    assert failed.value.message == "The remote service did not respond in time."
 
 
 async def test_a_response_sent_byte_by_byte_forever_times_out(monkeypatch: pytest.MonkeyPatch) -> None:

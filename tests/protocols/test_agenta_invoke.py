@@ -65,7 +65,7 @@ def test_invalid_requests_are_rejected_in_a_fixed_order_of_checks() -> None:
         invoke.decode(request(bad, accept="image/png"), find)
     with pytest.raises(InvalidBody):
         invoke.decode(request({**bad, "data": {}}, accept="image/png"), find)
-    with pytest.raises(RejectedRequest, match="Nothing accepted can be given"):
+    with pytest.raises(RejectedRequest, match="None of the accepted media types is available"):
         invoke.decode(request({"data": {}}, accept="image/png"), find)
     with pytest.raises(RejectedRequest, match="Input 'messages' is required"):
         invoke.decode(request({"data": {}}), find)
@@ -479,10 +479,18 @@ def test_reply_is_decoded_by_its_content_type(content_type: str, body: bytes, va
 @pytest.mark.parametrize(
     ("content_type", "body", "message"),
     [
-        ("application/json", b"<html>", "The remote's answer is not JSON."),
-        ("text/html", b"<html>", "The remote's answer is not JSON."),
-        ("application/x-ndjson", b'"a"\n{"type":"mess', "The remote's stream ended in the middle of a record."),
-        ("text/event-stream", b'data: {"type":"mess', "The remote's stream ended in the middle of a record."),
+        ("application/json", b"<html>", "The response of the remote service is not JSON."),
+        ("text/html", b"<html>", "The response of the remote service is not JSON."),
+        (
+            "application/x-ndjson",
+            b'"a"\n{"type":"mess',
+            "The stream of the remote service ended in the middle of a record.",
+        ),
+        (
+            "text/event-stream",
+            b'data: {"type":"mess',
+            "The stream of the remote service ended in the middle of a record.",
+        ),
     ],
 )
 def test_undecodable_reply_raises_upstream_failed(content_type: str, body: bytes, message: str) -> None:
@@ -496,5 +504,5 @@ def test_undecodable_reply_raises_upstream_failed(content_type: str, body: bytes
 def test_record_longer_than_the_limit_raises_upstream_failed(content_type: str) -> None:
     replies = invoke.InvokeReplyDecoder(content_type, max_bytes=100)
 
-    with pytest.raises(UpstreamFailed, match="longer than 100 bytes"):
+    with pytest.raises(UpstreamFailed, match="larger than 100 bytes"):
         replies.feed(b"data: " + b"x" * 200)

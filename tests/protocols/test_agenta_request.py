@@ -175,7 +175,7 @@ def test_conflicting_values_are_rejected_with_both_pointers(body: Any, first: st
     with pytest.raises(ConflictingFields) as refused:
         parse(body)
 
-    assert refused.value.message == f"{first} and {second} say different things: say it once."
+    assert refused.value.message == f"{first} and {second} have different values. Send only one of them."
     assert refused.value.pointer == second
 
 
@@ -226,7 +226,7 @@ def test_root_messages_are_an_input_of_a_non_chat_workflow() -> None:
             {"flags": {"force": True}},
             UnsupportedFlag,
             "/flags/force",
-            "flags.force is not supported: leave it out.",
+            "flags.force is not supported. Omit it.",
             id="force",
         ),
         pytest.param(
@@ -240,7 +240,7 @@ def test_root_messages_are_an_input_of_a_non_chat_workflow() -> None:
             {"session_id": "a b"},
             InvalidSessionId,
             "/session_id",
-            "session_id must be 1 to 128 letters, digits or any of . _ : -",
+            "session_id must be 1 to 128 letters, digits, '.', '_', ':' or '-'.",
             id="session",
         ),
     ],
@@ -295,7 +295,7 @@ def test_invalid_session_id_is_rejected(body: Any, headers: dict[str, Any], loca
     with pytest.raises(InvalidSessionId) as refused:
         parse(body, **headers)
 
-    assert refused.value.message == f"{location} must be 1 to 128 letters, digits or any of . _ : -"
+    assert refused.value.message == f"{location} must be 1 to 128 letters, digits, '.', '_', ':' or '-'."
 
 
 def test_references_are_read_from_the_root_and_from_data() -> None:
@@ -348,9 +348,9 @@ def test_history_is_parsed_in_any_known_dialect() -> None:
 @pytest.mark.parametrize(
     ("messages", "pointer", "message"),
     [
-        pytest.param("hi", "/messages", "The history is not a list of messages.", id="text"),
-        pytest.param(7, "/messages", "The history is not a list of messages.", id="a number"),
-        pytest.param({"a": 1}, "/messages", "The history is not a list of messages.", id="an object"),
+        pytest.param("hi", "/messages", "The message history is not a list of messages.", id="text"),
+        pytest.param(7, "/messages", "The message history is not a list of messages.", id="a number"),
+        pytest.param({"a": 1}, "/messages", "The message history is not a list of messages.", id="an object"),
         pytest.param([*MESSAGES, "hi"], "/messages/1", "Message 1 is not an object.", id="a bad element"),
         pytest.param([{"content": "x"}], "/messages/0", "Message 0 has no role.", id="no role"),
     ],

@@ -169,11 +169,11 @@ def test_response_media_type_depends_on_accept_header_and_stream_flag(
 @pytest.mark.parametrize(
     ("accept", "stream", "message", "supported"),
     [
-        (JSON, True, f" with flags.stream true: accept {' or '.join(OFFERS[1:])}.", OFFERS[1:]),
-        (SSE, False, " with flags.stream false: accept application/json.", OFFERS[:1]),
-        ("application/xml", None, f": accept {' or '.join(OFFERS)}.", OFFERS),
-        ("image/*", None, f": accept {' or '.join(OFFERS)}.", OFFERS),
-        ("image/*", False, " with flags.stream false: accept application/json.", OFFERS[:1]),
+        (JSON, True, f" with flags.stream true. Accept {' or '.join(OFFERS[1:])}.", OFFERS[1:]),
+        (SSE, False, " with flags.stream false. Accept application/json.", OFFERS[:1]),
+        ("application/xml", None, f". Accept {' or '.join(OFFERS)}.", OFFERS),
+        ("image/*", None, f". Accept {' or '.join(OFFERS)}.", OFFERS),
+        ("image/*", False, " with flags.stream false. Accept application/json.", OFFERS[:1]),
     ],
 )
 def test_unacceptable_media_type_is_rejected_with_the_supported_ones(
@@ -186,14 +186,14 @@ def test_unacceptable_media_type_is_rejected_with_the_supported_ones(
 
     assert isinstance(refused.value.error, NotAcceptable)
     assert refused.value.code == "not_acceptable"
-    assert refused.value.message == f"Nothing accepted can be given{message}"
+    assert refused.value.message == f"None of the accepted media types is available{message}"
     assert refused.value.details == {"supported": [*supported]}
     assert refused.value.request.session == "s-1"
 
 
 def test_stream_flag_is_rejected_on_a_route_without_streaming() -> None:
     with pytest.raises(
-        RejectedRequest, match=r"Nothing is streamed here: leave flags.stream out, or use /invoke."
+        RejectedRequest, match=r"This route does not stream. Omit flags.stream or use /invoke."
     ) as refused:
         parse_request({"messages": [], "flags": {"stream": True}}, offers=(JSON,))
 
@@ -205,7 +205,7 @@ def test_unknown_message_format_is_rejected_without_repeating_it() -> None:
         parse_request({"messages": [], "session_id": "s-1"}, x_ag_messages_format="hunter2")
 
     assert refused.value.code == "not_acceptable"
-    assert refused.value.message == "That message format is unknown: ask for agenta or vercel."
+    assert refused.value.message == "x-ag-messages-format must be agenta or vercel."
     assert refused.value.details == {"supported": ["agenta", "vercel"]}
     assert refused.value.request.session == "s-1"
     assert parse_request({"messages": []}, x_ag_messages_format="agenta")[1] == AgentaRequest(
@@ -382,7 +382,7 @@ def test_at_most_twenty_faults_are_listed() -> None:
         ),
         pytest.param(
             WorkflowNotFound("x", known=["tutor"]),
-            {"type": "workflow_not_found", "message": "No workflow 'x'. Known: tutor."},
+            {"type": "workflow_not_found", "message": "Workflow 'x' not found. Available: tutor."},
             id="without one",
         ),
         pytest.param(

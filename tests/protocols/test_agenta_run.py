@@ -47,7 +47,7 @@ def test_empty_lists_and_objects_are_unchanged() -> None:
 
 
 def test_data_field_is_rejected() -> None:
-    with pytest.raises(MisplacedField, match=r"data is not read here: use /invoke\.") as refused:
+    with pytest.raises(MisplacedField, match=r"data is not supported on this route\. Use /invoke\.") as refused:
         run.decode(request({"data": {}}), find)
 
     assert refused.value.pointer == "/data"
@@ -57,7 +57,7 @@ def test_conflicting_values_in_body_and_query_are_rejected() -> None:
     with pytest.raises(ConflictingFields) as refused:
         run.decode(request({"messages": [], "app": "a"}, query={"app": "b"}, accept="image/png"), find)
 
-    assert refused.value.message == "?app and /app say different things: say it once."
+    assert refused.value.message == "?app and /app have different values. Send only one of them."
 
 
 @pytest.mark.parametrize(

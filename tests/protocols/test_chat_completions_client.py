@@ -438,12 +438,12 @@ def test_an_error_keeps_the_usage_so_far() -> None:
 
 @pytest.mark.parametrize("record", [b"{", b"[1]", b'"x"', b"7", b"\xff", b"null"])
 def test_record_that_is_not_an_object_raises_upstream_failed(record: bytes) -> None:
-    with pytest.raises(UpstreamFailed, match="The remote's stream holds a record that is no JSON object"):
+    with pytest.raises(UpstreamFailed, match="The remote service sent a stream record that is not a JSON object"):
         decode_stream(record)
 
 
 def test_record_longer_than_the_limit_raises_upstream_failed() -> None:
-    with pytest.raises(UpstreamFailed, match="longer than 9 bytes"):
+    with pytest.raises(UpstreamFailed, match="larger than 9 bytes"):
         ChatReplyDecoder(SSE, max_bytes=9).feed(b"data: 0123456789")
 
 
@@ -501,12 +501,12 @@ def test_calls_without_ids_stay_separate() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"choices":[]}', b'{"choices":[{"text":"x"}]}', b"null"])
 def test_json_that_is_not_a_completion_raises_upstream_failed(body: bytes) -> None:
-    with pytest.raises(UpstreamFailed, match="The remote's answer is no chat completion"):
+    with pytest.raises(UpstreamFailed, match="The response of the remote service is not a chat completion"):
         decode_body(body)
 
 
 def test_invalid_json_raises_upstream_failed() -> None:
-    with pytest.raises(UpstreamFailed, match="The remote's answer is not JSON"):
+    with pytest.raises(UpstreamFailed, match="The response of the remote service is not JSON"):
         decode_body(b"<html>")
 
 

@@ -40,6 +40,6 @@ def test_a_workflow_that_is_not_a_chat_is_not_found_as_a_model() -> None:
     with pytest.raises(ModelNotFound) as raised:
         model_response(FORM, 7)
 
-    message = "No model 'headline': it is a workflow, but not a chat."
+    message = "Model 'headline' not found: the workflow is not a chat."
     document = {"message": message, "type": "not_found", "code": "model_not_found", "param": None}
     assert json(openai.error_response(raised.value, status=404)) == {"error": document, "detail": message}

@@ -62,7 +62,7 @@ def test_reference_to_an_unknown_item_is_not_found() -> None:
         resolve_references(call, parsed, {})
 
     assert json(responses.encode_error(caught.value, parsed, status=404))["error"] == {
-        "message": "There is no stored item 'msg_1'.",
+        "message": "Item 'msg_1' not found.",
         "type": "not_found",
         "code": "item_not_found",
         "param": "input[1].id",
@@ -103,7 +103,7 @@ def test_history_conflict_points_to_the_item_in_the_request() -> None:
         continue_history(call, parsed, STORED_WITH_RESULT)
 
     assert json(responses.encode_error(caught.value, parsed, status=400))["error"] == {
-        "message": "The stored result of call 'c1' is another one.",
+        "message": "The result of call 'c1' differs from the stored result.",
         "type": "invalid_request",
         "code": "history_conflict",
         "param": "input[1]",
@@ -146,13 +146,13 @@ def test_copy_of_a_stored_message_is_dropped(copy: Message) -> None:
 @pytest.mark.parametrize(
     ("sent", "message"),
     [
-        (replace(STORED[0], parts=(Text(text="Date?"),)), "The stored message 'u1' says something else."),
-        (replace(STORED[0], role="assistant"), "The stored message 'u1' says something else."),
-        (replace(STORED[1], parts=(Text(text="Let me"),)), "The stored message 'a1' says something else."),
-        (Message.assistant(replace(CALL, arguments="[]")), "The stored call 'c1' is another one."),
-        (Message.assistant(replace(CALL, name="rm")), "The stored call 'c1' is another one."),
-        (Message.tool("c1", "midnight"), "The stored result of call 'c1' is another one."),
-        (Message.tool("c1", {"is": "noon"}, is_error=True), "The stored result of call 'c1' is another one."),
+        (replace(STORED[0], parts=(Text(text="Date?"),)), "Message 'u1' differs from the stored message."),
+        (replace(STORED[0], role="assistant"), "Message 'u1' differs from the stored message."),
+        (replace(STORED[1], parts=(Text(text="Let me"),)), "Message 'a1' differs from the stored message."),
+        (Message.assistant(replace(CALL, arguments="[]")), "Call 'c1' differs from the stored call."),
+        (Message.assistant(replace(CALL, name="rm")), "Call 'c1' differs from the stored call."),
+        (Message.tool("c1", "midnight"), "The result of call 'c1' differs from the stored result."),
+        (Message.tool("c1", {"is": "noon"}, is_error=True), "The result of call 'c1' differs from the stored result."),
     ],
 )
 def test_message_that_contradicts_the_stored_history_is_rejected(sent: Message, message: str) -> None:
@@ -175,7 +175,7 @@ def test_result_is_accepted_only_for_calls_that_the_client_may_answer() -> None:
 
     assert merge_one(result, STORED) == result
     assert merge_one(result, STORED, answerable={"c1"}) == result
-    with pytest.raises(HistoryConflict, match="Call 'c1' was not the client's to answer"):
+    with pytest.raises(HistoryConflict, match="Call 'c1' can't be answered by the client"):
         merge_one(result, STORED, answerable=())
 
 

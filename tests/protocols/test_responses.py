@@ -297,7 +297,7 @@ def test_context_conversation_id_is_the_session_even_with_a_conversation() -> No
 
 
 def test_previous_response_id_and_conversation_exclude_each_other() -> None:
-    with pytest.raises(PalaverError, match="previous_response_id and conversation exclude each other"):
+    with pytest.raises(PalaverError, match="previous_response_id can't be combined with conversation"):
         decode_call({"input": "x", "previous_response_id": "resp_1", "conversation": "conv_1"})
 
 
@@ -461,7 +461,7 @@ def test_the_type_of_an_error_follows_its_status(status: int, kind: str) -> None
     answer = responses.encode_error(WorkflowNotFound("x", known=["tutor"]), None, status=status)
 
     assert json(answer)["error"] == {
-        "message": "No workflow 'x'. Known: tutor.",
+        "message": "Workflow 'x' not found. Available: tutor.",
         "type": kind,
         "code": "model_not_found",
         "param": None,

@@ -774,7 +774,7 @@ def test_truncated_record_raises_upstream_failed() -> None:
 
 
 def test_record_longer_than_the_limit_raises_upstream_failed() -> None:
-    with pytest.raises(UpstreamFailed, match="longer than 100 bytes"):
+    with pytest.raises(UpstreamFailed, match="larger than 100 bytes"):
         ResponsesReplyDecoder("text/event-stream", max_bytes=100).feed(b"data: " + b"x" * 200)
 
 

@@ -196,7 +196,7 @@ def test_item_is_found_by_its_id_and_can_be_removed() -> None:
     assert json(store.item_response(items[1])) == {
         "type": "reasoning", "id": "rs_a1", "status": "completed", "summary": [{"type": "summary_text", "text": "Hm."}],
     }  # fmt: skip
-    with pytest.raises(ItemNotFound, match="There is no stored item 'fc_c2'"):
+    with pytest.raises(ItemNotFound, match="Item 'fc_c2' not found"):
         store.find_item(items, "fc_c2")
     assert store.without_item(CONVERSATION[2], items[5]) is None
     assert store.without_item(CONVERSATION[1], items[3]) == replace(

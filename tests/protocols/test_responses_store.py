@@ -129,7 +129,7 @@ def test_unknown_previous_response_has_a_specific_error_code() -> None:
     error = json(responses.encode_error(caught.value, OPENAI, status=404))["error"]
 
     assert error == {
-        "message": "There is no stored response 'chatcmpl-1'.",
+        "message": "Response 'chatcmpl-1' not found.",
         "type": "not_found",
         "code": "previous_response_not_found",
         "param": "previous_response_id",

@@ -247,7 +247,7 @@ INVALID_PAYLOADS: list[tuple[Any, list[tuple[str, str]]]] = [
     ({"content": "x", "api_key": 7}, [("api_key", "must be a string")]),
     (
         {"content": "x", "messages": []},
-        [("messages", "stands instead of content and history: send one or the other")],
+        [("messages", "can't be combined with content or history")],
     ),
 ]
 
@@ -285,7 +285,7 @@ INPUTS = {
     [
         ({"context": None, "size": 1, "flag": None, "ratio": 0.5, "rows": [], "nothing": None}, []),
         ({}, [("context", "is required"), ("size", "is required")]),
-        ({"context": 7, "size": True}, [("context", "must be an object"), ("size", "must be a whole number")]),
+        ({"context": 7, "size": True}, [("context", "must be an object"), ("size", "must be an integer")]),
         ({"context": {"log": 7, "input": 7}, "size": 1}, [("context.log", "must be a string")]),
         (
             {"context": {}, "size": 1, "flag": "true", "ratio": True, "rows": {}, "nothing": 0},
@@ -514,7 +514,8 @@ def test_failure_code_becomes_the_error_type(code: str, word: str) -> None:
 
 def test_failure_without_a_message_gets_a_default_message() -> None:
     assert (
-        encode_body(valid_events(end=RunFailed(code="odd", message="")))["message"] == "It failed, and nobody said why."
+        encode_body(valid_events(end=RunFailed(code="odd", message="")))["message"]
+        == "The run failed without an error message."
     )
 
 
@@ -840,8 +841,8 @@ def test_default_readme_has_the_description_and_the_inputs() -> None:
 
     assert adapter.default_readme(service) == (
         "# tutor\n\nTeaches.\n\n"
-        'POST a JSON object to `/services/tutor`, as `{"content": "…", "history": []}`; '
-        "to `…/stream` for events as they come.\n\n"
+        'Send a JSON object such as `{"content": "…", "history": []}` to `POST /services/tutor`, '
+        "or to `POST /services/tutor/stream` to stream events.\n\n"
         "| input | type | required | |\n|---|---|---|---|\n"
         "| `subject` | string | yes | What it is about \\| or not |\n"
         "| `level` | integer or null | no |  |\n"

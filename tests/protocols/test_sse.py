@@ -64,7 +64,7 @@ def test_record_longer_than_the_limit_is_rejected(pieces: list[bytes]) -> None:
     reader = EventStreamDecoder(max_bytes=10)
     assert [reader.feed(piece) for piece in first] == [[] for _ in first]
 
-    with pytest.raises(UpstreamFailed, match=r"The remote sent a record longer than 10 bytes\."):
+    with pytest.raises(UpstreamFailed, match=r"The remote service sent a record larger than 10 bytes\."):
         reader.feed(last)
 
 

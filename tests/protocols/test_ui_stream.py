@@ -150,8 +150,8 @@ def test_every_part_type_of_a_ui_message_is_accepted() -> None:
 
 # Rejected requests
 
-ROLE_ERROR = "Message 0 needs a role: system, user, assistant."
-PART_ERROR = "Part 0 of message 0 is no object with a type."
+ROLE_ERROR = "Message 0 must have a role: system, user, assistant."
+PART_ERROR = "Part 0 of message 0 must be an object with a type."
 
 
 def message_body(**fields: Any) -> dict[str, Any]:
@@ -166,37 +166,49 @@ def part_body(**fields: Any) -> dict[str, Any]:
     ("body", "code", "words"),
     [
         ([], "invalid_type", "The body must be an object, not a list."),
-        (b"{", "invalid_json", "The body is not valid JSON: input data was truncated."),
+        (b"{", "invalid_json", "Invalid JSON: input data was truncated."),
         ({}, "invalid_type", "messages must be a list of UI messages, not null."),
         ({"messages": "Hi"}, "invalid_type", "messages must be a list of UI messages, not a string."),
-        ({"messages": ["Hi"]}, "invalid_messages", "Message 0 is a string, not a UI message."),
+        ({"messages": ["Hi"]}, "invalid_messages", "Message 0 must be a UI message, not a string."),
         ({"messages": [{"parts": []}]}, "invalid_messages", ROLE_ERROR),
         ({"messages": [{"role": "tool", "parts": []}]}, "invalid_messages", ROLE_ERROR),
         ({"messages": [UI_QUESTION, {"role": 1}]}, "invalid_messages", ROLE_ERROR.replace("0", "1")),
-        (message_body(content="Hi"), "invalid_messages", "Message 0 has no list of parts."),
-        (message_body(parts={}), "invalid_messages", "Message 0 has no list of parts."),
+        (message_body(content="Hi"), "invalid_messages", "Message 0 must have a list of parts."),
+        (message_body(parts={}), "invalid_messages", "Message 0 must have a list of parts."),
         (message_body(parts=["Hi"]), "invalid_messages", PART_ERROR),
         (part_body(text="Hi"), "invalid_messages", PART_ERROR),
-        (part_body(type="text"), "invalid_messages", "Part 0 of message 0 needs a string text."),
-        (part_body(type="reasoning", text=1), "invalid_messages", "Part 0 of message 0 needs a string text."),
-        (part_body(type="file", url="https:"), "invalid_messages", "Part 0 of message 0 needs a string mediaType."),
-        (part_body(type="file", mediaType="a/b"), "invalid_messages", "Part 0 of message 0 needs a string url."),
-        (part_body(type="tool-now"), "invalid_messages", "Part 0 of message 0 needs a string toolCallId."),
+        (part_body(type="text"), "invalid_messages", "Part 0 of message 0 must have a string field 'text'."),
+        (
+            part_body(type="reasoning", text=1),
+            "invalid_messages",
+            "Part 0 of message 0 must have a string field 'text'.",
+        ),
+        (
+            part_body(type="file", url="https:"),
+            "invalid_messages",
+            "Part 0 of message 0 must have a string field 'mediaType'.",
+        ),
+        (
+            part_body(type="file", mediaType="a/b"),
+            "invalid_messages",
+            "Part 0 of message 0 must have a string field 'url'.",
+        ),
+        (part_body(type="tool-now"), "invalid_messages", "Part 0 of message 0 must have a string field 'toolCallId'."),
         (
             part_body(type="dynamic-tool", toolCallId="c1"),
             "invalid_messages",
-            "Part 0 of message 0 needs a string toolName.",
+            "Part 0 of message 0 must have a string field 'toolName'.",
         ),
         ({"messages": [], "id": 7}, "invalid_type", "id must be a string, not a number."),
         (
             {"messages": [], "id": "a b"},
             "invalid_session_id",
-            "id must be 1 to 128 letters, digits or any of . _ : -",
+            "id must be 1 to 128 letters, digits, '.', '_', ':' or '-'.",
         ),
         (
             {"messages": [], "id": "a" * 129},
             "invalid_session_id",
-            "id must be 1 to 128 letters, digits or any of . _ : -",
+            "id must be 1 to 128 letters, digits, '.', '_', ':' or '-'.",
         ),
         (
             {"messages": [], "trigger": "resume"},
@@ -206,7 +218,7 @@ def part_body(**fields: Any) -> dict[str, Any]:
         ({"messages": [], "inputs": []}, "invalid_type", "inputs must be an object, not a list."),
         ({"messages": [], "parameters": 1}, "invalid_type", "parameters must be an object, not a number."),
         ({"messages": [], "tools": "all"}, "invalid_type", "tools must be a list of tools, not a string."),
-        ({"messages": [], "tools": ["a", 1]}, "invalid_type", "tools[1] must be a name or an object with one."),
+        ({"messages": [], "tools": ["a", 1]}, "invalid_type", "tools[1] must be a name or an object with a name."),
     ],
 )
 def test_invalid_body_is_rejected_with_code_and_message(body: Any, code: str, words: str) -> None:
@@ -299,7 +311,7 @@ def test_json_response_is_the_message_that_a_client_would_build() -> None:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (WorkflowNotFound("x", known=["tutor"]), "No workflow 'x'. Known: tutor."),
+        (WorkflowNotFound("x", known=["tutor"]), "Workflow 'x' not found. Available: tutor."),
         (FaultyCall([MissingInput("Input 'subject' is required.", pointer="/inputs/subject")]), None),
         (PalaverError("Zürich \ud800"), "Zürich \ufffd"),
     ],

@@ -134,5 +134,5 @@ def test_any_forwarded_header_values_are_handled(sent: bytes, scheme: bytes, hos
 
 
 def test_trusted_proxy_must_be_an_address_or_a_network() -> None:
-    with pytest.raises(SettingsError, match=r"'proxy.example' is no address and no network"):
+    with pytest.raises(SettingsError, match=r"'proxy.example': must be an IP address or a network"):
         TrustedProxies(["proxy.example"])

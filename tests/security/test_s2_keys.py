@@ -91,9 +91,10 @@ def test_serving_on_a_public_host_needs_a_key(tmp_path: Path) -> None:  # S1.1
 
     run = palaver("serve", "app.py", "--host", "0.0.0.0", "--port", "0", "--db", "palaver.db", cwd=tmp_path)
 
-    line = "error: Others can reach 0.0.0.0, and there is no key to tell who they are:"
-    line += " make one with palaver key create, or bind to 127.0.0.1.\n"
-    assert (run.returncode, run.stdout, run.stderr) == (2, "", line)
+    database = tmp_path / "palaver.db"
+    line = f"error: Refusing to listen on 0.0.0.0: no valid API key found in {database}."
+    line += f" Run `palaver key create --db {database}` or use --host 127.0.0.1.\n"
+    assert (run.returncode, run.stdout, run.stderr) == (1, "", line)
 
 
 async def test_every_route_of_the_router_needs_a_credential(server: KeyedServer) -> None:  # S2.1
@@ -200,7 +201,7 @@ async def test_openai_routes_use_the_openai_authentication_error(server: KeyedSe
         for path in ("/v1/responses", "/echo/invoke", "/api/keys")
     }
 
-    line = "A valid key is needed: send authorization: Bearer plv_…."
+    line = "Missing or invalid API key. Send it as 'Authorization: Bearer plv_…'."
     assert responses["/v1/responses"]["error"] == {
         "message": line,
         "type": "authentication_error",
@@ -233,7 +234,7 @@ async def test_every_route_needs_its_scope(server: KeyedServer, scopes: frozense
             refused = need not in ("nothing", "credential") and need not in scopes
             assert (answer.status_code == 403) is refused, (method, path, need, answer.status_code)
             if refused and method != "HEAD":
-                assert f"scope {need}" in answer.text, (method, path)
+                assert f"scope '{need}'" in answer.text, (method, path)
 
 
 async def test_every_section_of_the_api_has_a_scope_rule(server: KeyedServer) -> None:  # S2.4
@@ -261,7 +262,7 @@ async def test_another_projects_key_is_the_same_404_as_an_unknown_one(server: Ke
             answer = await send_request(server, method, f"/api/keys/{name}", header)
             results.add((answer.status_code, answer.content.replace(name.encode(), b"<id>")))
 
-    assert results == {(404, b'{"error":{"code":"not_found","message":"There is no key \'<id>\'."}}')}
+    assert results == {(404, b'{"error":{"code":"not_found","message":"API key \'<id>\' not found."}}')}
 
 
 async def test_revoked_key_is_rejected_on_the_next_request(server: KeyedServer) -> None:  # S2.6
@@ -380,7 +381,7 @@ async def test_failed_logins_are_answered_identically_and_rate_limited(server: K
     }
     beyond = await server.http.post("/api/session", json={"key": revoked})
 
-    assert results == {(401, b'{"error":{"code":"unauthorized","message":"This is not a valid key."}}')}
+    assert results == {(401, b'{"error":{"code":"unauthorized","message":"Invalid API key."}}')}
     assert (beyond.status_code, beyond.json()["error"]["code"]) == (429, "rate_limited")
     assert 50 <= int(beyond.headers["retry-after"]) <= 60
 

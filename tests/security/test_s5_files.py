@@ -71,7 +71,7 @@ async def test_fetch_of_a_private_url_by_a_workflow_is_rejected(
 ) -> None:  # S5.4, S6.2
     answer = await post_image(http, name, path, f"{remote_server.url}/sky.png")
 
-    assert "This URL may not be fetched from here." in answer.text
+    assert "This URL is not allowed." in answer.text
     assert remote_server.url not in answer.text
     assert remote_server.requests == []
 
@@ -109,8 +109,8 @@ async def test_fetch_follows_no_redirect_and_rejects_a_too_large_file() -> None:
                 results.append((answer.status_code, answer.json()["error"]["code"], answer.json()["error"]["message"]))
 
     assert results == [
-        (502, "upstream_failed", "The file could not be fetched: the remote answered 302."),
-        (502, "upstream_failed", "The remote's answer is larger than 10485760 bytes; the rest was not read."),
+        (502, "upstream_failed", "Cannot fetch the file: the remote service responded with status 302."),
+        (502, "upstream_failed", "The response of the remote service exceeds the limit of 10,485,760 bytes."),
     ]
 
 

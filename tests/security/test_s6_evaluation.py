@@ -38,7 +38,7 @@ async def test_webhook_to_a_non_public_url_is_rejected_without_a_reason() -> Non
         responses = [await try_evaluator(http, "webhook", url=url) for url in urls]
         responses.append(await try_evaluator(http, "combine", of=[{"key": "webhook", "parameters": {"url": urls[0]}}]))
 
-    refusal = (422, {"code": "url_refused", "message": "This URL may not be fetched from here."})
+    refusal = (422, {"code": "url_refused", "message": "This URL is not allowed."})
     assert [(answer.status_code, answer.json()["error"]) for answer in responses] == [refusal] * 6
 
 
@@ -50,7 +50,7 @@ async def test_webhook_connects_only_to_the_checked_address(monkeypatch: pytest.
         refused = (await try_evaluator(http, "webhook", url="http://hooks.example/")).json()
 
     assert (result["status"], result["passed"]) == ("scored", True)
-    assert (refused["status"], refused["reason"]) == ("error", "url_refused: This URL may not be fetched from here.")
+    assert (refused["status"], refused["reason"]) == ("error", "url_refused: This URL is not allowed.")
     assert [(request.headers["host"], "cookie" in request.headers) for request in fake.requests] == [
         ("hooks.example", False)
     ]

@@ -101,7 +101,7 @@ async def test_the_start_page_lists_workflows_with_escaped_descriptions() -> Non
 
     assert page.headers["content-security-policy"].startswith("default-src 'none'; style-src 'sha256-")
     assert "<h2>eliza <span>chat</span></h2>" in page.text
-    assert "<h2>headline <span class=no>workflow</span></h2>" in page.text
+    assert "<h2>headline <span class=no>single-turn</span></h2>" in page.text
     assert "<script>" not in page.text
 
 
@@ -299,9 +299,9 @@ def test_settings_come_from_flags_then_variables_then_the_file(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("file", "flags", "message"),
     [
-        ("port = [1]", {}, "Setting port: Expected `int`, got `array`."),
-        ("port = ", {}, "palaver.toml cannot be read: "),
-        ("", {"host": "0.0.0.0", "debug": True}, "--debug shows what goes wrong inside"),
+        ("port = [1]", {}, "Invalid setting 'port' in palaver.toml: must be an integer."),
+        ("port = ", {}, "Invalid TOML in palaver.toml: "),
+        ("", {"host": "0.0.0.0", "debug": True}, "'debug' can't be combined with the public host '0.0.0.0'"),
     ],
 )
 def test_invalid_settings_are_rejected(tmp_path: Path, file: str, flags: dict[str, Any], message: str) -> None:
@@ -330,7 +330,7 @@ async def test_an_internal_error_is_a_500_with_the_request_id_and_a_log_line(
 
     assert answer.status_code == 500
     assert answer.json() == {
-        "error": {"code": "internal", "message": f"Something broke ({answer.headers['x-request-id']})."}
+        "error": {"code": "internal", "message": f"Internal server error (request {answer.headers['x-request-id']})."}
     }
     assert "ZeroDivisionError" in caplog.text
 

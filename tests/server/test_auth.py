@@ -400,12 +400,12 @@ async def test_while_the_database_is_down_only_keys_known_to_have_expired_are_re
 def test_without_a_key_only_loopback_hosts_are_allowed(host: str, has_key: bool, refused: bool) -> None:
     settings = Settings(host=host)
     if not refused:
-        check_exposure(settings, has_key=has_key)
+        check_exposure(settings, has_key=has_key, database="/srv/palaver.db")
         return
     with pytest.raises(SettingsError) as raised:
-        check_exposure(settings, has_key=has_key)
+        check_exposure(settings, has_key=has_key, database="/srv/palaver.db")
 
     assert raised.value.message == (
-        f"Others can reach {host}, and there is no key to tell who they are:"
-        " make one with palaver key create, or bind to 127.0.0.1."
+        f"Refusing to listen on {host}: no valid API key found in /srv/palaver.db."
+        " Run `palaver key create --db /srv/palaver.db` or use --host 127.0.0.1."
     )

@@ -149,7 +149,7 @@ async def test_a_stale_if_match_neither_overwrites_nor_deletes_a_board(http: htt
     ]
     error = {
         "code": "stale_base",
-        "message": "It has changed since you read it.",
+        "message": "The object has changed since you read it.",
         "details": {"etag": newer.headers["etag"]},
     }
 
@@ -180,7 +180,7 @@ async def test_a_deleted_board_is_not_found(http: httpx.AsyncClient) -> None:
     assert deleted.status_code == 204
     assert problem(await http.get(url)) == (
         404,
-        {"code": "not_found", "message": f"There is no board {url[12:]!r}."},
+        {"code": "not_found", "message": f"Board {url[12:]!r} not found."},
     )
     assert (await http.delete(url)).status_code == 404
 

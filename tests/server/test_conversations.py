@@ -220,7 +220,7 @@ async def test_a_header_selects_the_variant_and_an_unknown_variant_is_rejected(r
 
         assert "LOUD(user: hi)" in answer.text
         assert unknown.status_code == (422 if route in ("invoke", "run") else 400)
-        assert "has no variant 'loud:2'" in unknown.text
+        assert "Variant 'loud:2' of workflow" in unknown.text
         (run,) = (await http.get("/api/runs", params={"variant": "loud"})).json()["data"]
         assert run["variant"] == "loud:1"
 

@@ -88,12 +88,16 @@ PREFER_ERROR = "prefer must be input, output or null, not 'both'."
         (
             b'{"prefer": "input"}',
             400,
-            {"code": "invalid_body", "message": 'The body has no value: {"value": …}.', "path": "/value"},
+            {
+                "code": "invalid_body",
+                "message": "Missing field 'value': the body must be an object such as {\"value\": …}.",
+                "path": "/value",
+            },
         ),
         (
             b"[]",
             400,
-            {"code": "invalid_body", "message": 'The body must be an object with a value: {"value": …}.'},
+            {"code": "invalid_body", "message": 'The body must be an object such as {"value": …}.'},
         ),
     ],
 )
@@ -135,7 +139,8 @@ async def test_configured_body_limits_apply() -> None:
         smaller = await http.post("/api/extract", json=body)
 
     assert (larger.status_code, larger.json()["preview"]["cut"]) == (200, 11_000_000 - 500)
-    assert (smaller.status_code, smaller.json()["error"]["message"]) == (413, "The body is larger than 20 bytes.")
+    message = smaller.json()["error"]["message"]
+    assert (smaller.status_code, message) == (413, "The request body exceeds the limit of 20 bytes.")
 
 
 async def test_other_media_types_origins_and_methods_are_rejected() -> None:

@@ -189,10 +189,10 @@ async def test_an_unknown_file_is_404_with_its_path_in_the_body(route: str, body
             answer = await http.post(f"/ours{route}", json=body(name))
 
             assert answer.status_code == 404, answer.text
-            assert f"There is no file '{name}'." in answer.text
+            assert f"File '{name}' not found." in answer.text
             match route:
                 case "/api/chat":
-                    assert answer.text == f"There is no file '{name}'."
+                    assert answer.text == f"File '{name}' not found."
                 case "/invoke":
                     error = answer.json()["status"]
                     assert (error["type"], error["errors"][0]["pointer"]) == ("not_found", path)
@@ -282,7 +282,7 @@ async def test_a_deleted_file_is_replaced_by_a_note_for_the_workflow(name: str) 
         ended = await run_turn(http, thread, messages=[{"role": "user", "content": "What is it?"}])
         shown = (await http.get(f"/api/threads/{thread}/messages")).json()["data"][0]
 
-        note = "[A file was here ('sky.png', image/png). It is not available any more.]"
+        note = "[A file was attached here ('sky.png', image/png), but it is no longer available.]"
         assert ended["status"] == "finished"
         first = received[-1][0]
         assert (first.text if isinstance(first, Message) else first["content"]) == note
@@ -306,7 +306,7 @@ async def test_an_ai_sdk_client_can_continue_a_thread_whose_file_was_deleted() -
 
         assert new.status_code == 200, new.text
         assert received[-1][-1].text == "Well?"
-        assert (unknown.status_code, unknown.text) == (404, f"There is no file '{UNKNOWN_FILE}'.")
+        assert (unknown.status_code, unknown.text) == (404, f"File '{UNKNOWN_FILE}' not found.")
 
 
 async def test_a_file_id_of_a_model_provider_is_replaced_by_a_note() -> None:
@@ -316,7 +316,7 @@ async def test_a_file_id_of_a_model_provider_is_replaced_by_a_note() -> None:
         answer = await http.post("/ours/invoke", json={"messages": messages})
 
         assert answer.status_code == 200, answer.text
-        note = Text("[A file was here ('a.pdf', application/pdf). It is not available any more.]")
+        note = Text("[A file was attached here ('a.pdf', application/pdf), but it is no longer available.]")
         assert received[-1][0].parts == (note,)
 
 
@@ -443,7 +443,7 @@ async def test_a_run_cannot_fetch_a_file_of_another_project() -> None:
         file = await upload_file(backend.http, PNG, **mine)
 
         assert await fetch_file(backend, "default", file) == PNG
-        with pytest.raises(PalaverError, match="There is no file"):
+        with pytest.raises(PalaverError, match="not found"):
             await fetch_file(backend, "team-b", file)
 
 

@@ -87,7 +87,7 @@ async def test_async_and_multi_part_health_checks_are_reported(caplog: pytest.Lo
         "database": "working",
         "version": VERSION,
     }
-    assert "The health of c could not be told: RuntimeError" in caplog.text
+    assert "The health check of c failed: RuntimeError" in caplog.text
 
 
 async def test_a_hanging_health_check_times_out_and_runs_only_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -291,7 +291,7 @@ async def test_the_error_for_an_unknown_workflow_lists_the_known_ones(http: http
     assert answer.json()["status"] == {
         "code": 404,
         "type": "workflow_not_found",
-        "message": "No workflow 'nobody'. Known: calculator, count, echo, eliza, headline, scripted, tutor.",
+        "message": "Workflow 'nobody' not found. Available: calculator, count, echo, eliza, headline, scripted, tutor.",
     }
 
 
@@ -331,7 +331,7 @@ async def test_the_root_without_a_default_workflow_lists_the_known_ones(http: ht
     answer = await http.post("/invoke", json=HELLO)
 
     assert answer.status_code == 404
-    assert "none is the default. Known: calculator" in answer.json()["status"]["message"]
+    assert "no default set. Available: calculator" in answer.json()["status"]["message"]
 
 
 async def test_openapi_has_the_is_chat_flag_and_messages_only_for_chats(http: httpx.AsyncClient) -> None:

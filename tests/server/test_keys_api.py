@@ -67,13 +67,13 @@ async def test_a_new_key_is_shown_once_and_listed_without_its_secret(backend: Ke
 @pytest.mark.parametrize(
     ("body", "status", "error"),
     [
-        ({}, 400, {"code": "invalid_body", "message": "/name is missing.", "path": "/name"}),
+        ({}, 400, {"code": "invalid_body", "message": "Missing required field /name.", "path": "/name"}),
         (
             {"name": "x", "scopes": []},
             422,
             {
                 "code": "invalid_value",
-                "message": "A key needs at least one scope: invoke, read, admin.",
+                "message": "An API key needs at least one scope: invoke, read, admin.",
                 "path": "/scopes",
             },
         ),
@@ -82,19 +82,23 @@ async def test_a_new_key_is_shown_once_and_listed_without_its_secret(backend: Ke
             422,
             {
                 "code": "invalid_value",
-                "message": "There is no scope 'root': use invoke, read, admin.",
+                "message": "Unknown scope 'root'. Available: invoke, read, admin.",
                 "path": "/scopes",
             },
         ),
         (
             {"name": "\x1b[2J", "scopes": ["read"]},
             422,
-            {"code": "invalid_value", "message": "A key's name is 1 to 100 printable characters.", "path": "/name"},
+            {
+                "code": "invalid_value",
+                "message": "The name of an API key must be 1 to 100 printable characters.",
+                "path": "/name",
+            },
         ),
         (
             {"name": "x", "scopes": ["read"], "expires_at": "2001-01-01T00:00:00Z"},
             422,
-            {"code": "invalid_value", "message": "A key must expire in the future.", "path": "/expires_at"},
+            {"code": "invalid_value", "message": "expires_at must be in the future.", "path": "/expires_at"},
         ),
     ],
 )
@@ -178,7 +182,7 @@ async def test_a_key_of_another_project_gets_the_same_404_as_an_unknown_one(back
         for answer in responses:
             assert answer.status_code == 404
             assert answer.content == (
-                b'{"error":{"code":"not_found","message":"There is no key \'' + names[which].encode() + b"'.\"}}"
+                b'{"error":{"code":"not_found","message":"API key \'' + names[which].encode() + b"' not found.\"}}"
             )
     assert [row["id"] for row in (await backend.http.get("/api/keys", headers=by_other)).json()["data"]] == [
         core_keys.format_key_id(other.id)
@@ -289,7 +293,7 @@ async def test_a_failed_login_does_not_reveal_the_reason(backend: KeyedServer) -
     ]
 
     assert {(answer.status_code, answer.content) for answer in answers} == {
-        (401, b'{"error":{"code":"unauthorized","message":"This is not a valid key."}}')
+        (401, b'{"error":{"code":"unauthorized","message":"Invalid API key."}}')
     }
     assert not any("set-cookie" in answer.headers for answer in answers)
 
@@ -324,7 +328,7 @@ async def test_a_project_is_created_with_its_first_key(backend: KeyedServer) -> 
     assert made.status_code == 201
     assert made.headers["location"] == "/api/projects/team-a"
     assert without_times(created | {"key": None}) == {"name": "team-a", "created_at": "<time>", "key": None}
-    assert (created["key"]["name"], created["key"]["scopes"]) == ("the first key", ["admin"])
+    assert (created["key"]["name"], created["key"]["scopes"]) == ("Initial key", ["admin"])
     session = await backend.http.get("/api/session", headers={"api-key": created["key"]["secret"]})
     assert (session.json()["project"], session.json()["scopes"]) == ("team-a", ["admin"])
     listed = (await backend.http.get("/api/projects", headers=by_admin)).json()
@@ -365,7 +369,7 @@ async def test_only_admins_of_the_default_project_can_manage_projects(backend: K
     ]
 
     assert {(answer.status_code, answer.json()["error"]["message"]) for answer in answers} == {
-        (403, "This needs an admin of the project default.")
+        (403, "This request needs an API key of the project 'default' with the scope 'admin'.")
     }
 
 
@@ -412,7 +416,7 @@ async def test_an_interrupted_project_erasure_is_logged_and_can_be_repeated(
 
     assert (first.status_code, second.status_code) == (202, 202)
     assert [record.getMessage() for record in caplog.records] == [
-        "The project team-a is erased in part only, ask for it again: The database cannot be reached."
+        "The project 'team-a' was only partly erased. Erase it again: The database cannot be reached."
     ]
 
 

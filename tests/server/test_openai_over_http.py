@@ -71,7 +71,7 @@ async def test_an_unknown_model_is_not_found(http: httpx.AsyncClient, path: str)
 
     assert answer.status_code == 404
     assert answer.json()["error"] == {
-        "message": "No workflow 'gpt-9'. Known: echo, scripted, tutor.",
+        "message": "Workflow 'gpt-9' not found. Available: echo, scripted, tutor.",
         "type": "not_found",
         "code": "model_not_found",
         "param": None,

@@ -115,8 +115,8 @@ async def test_temporary_errors_are_retried_until_the_spans_are_accepted(
 
     assert (receiver.names, sender.dropped) == (["a", "b"] * 3, 0)
     assert [record.message for record in caplog.records if record.name == "palaver.traces"] == [
-        f"Spans are not, or not all, sent on to the OTLP endpoint: it answered {status}.",
-        "The OTLP endpoint takes spans again.",
+        f"Failed to export spans to the OTLP endpoint: it returned HTTP {status}.",
+        "The OTLP endpoint accepts spans again.",
     ]
 
 
@@ -281,7 +281,7 @@ def test_an_endpoint_without_a_path_gets_the_path_v1_traces(endpoint: str, url: 
     "endpoint", ["collector:4318", "grpc://collector:4317", "http://user:pass@collector", "http://"]
 )
 def test_an_invalid_endpoint_is_a_settings_error_without_its_password(endpoint: str) -> None:
-    with pytest.raises(SettingsError, match="Setting otlp_endpoint") as raised:
+    with pytest.raises(SettingsError, match="Invalid otlp_endpoint") as raised:
         configured_endpoint(Settings(otlp_endpoint=endpoint))
     assert "pass" not in raised.value.message
 

@@ -82,7 +82,7 @@ async def test_an_invalid_span_is_reported_and_the_others_are_stored(kind: str) 
         answer = await post(backend.http, body, kind)
         stored = (await backend.http.post("/api/spans/query", json={})).json()["data"]
 
-    reason = "spans[1]: span id has 4 bytes"
+    reason = "spans[1]: span id has 4 bytes, not 8"
     if kind == JSON:
         assert answer.json() == {"partialSuccess": {"rejectedSpans": "1", "errorMessage": reason}}
         assert len(stored) == 1

@@ -133,11 +133,11 @@ async def test_a_failed_response_sends_its_data_and_then_the_error() -> None:
     reader = Reader()
     line = reader.line(1)
     await line.put(b"half")
-    line.fail("interrupted", "The answer broke off.")
+    line.fail("interrupted", "The response was interrupted.")
 
     assert reader.take_all() == [
         {"id": 1, "data": "half"},
-        {"id": 1, "error": {"code": "interrupted", "message": "The answer broke off."}},
+        {"id": 1, "error": {"code": "interrupted", "message": "The response was interrupted."}},
     ]
     assert reader.over == [1]
 

@@ -64,10 +64,10 @@ def test_each_key_has_its_own_rate_limit() -> None:
     with pytest.raises(RateLimited) as raised:
         rates.count_request(FIRST_CALLER)
 
-    assert raised.value.message == "This key may send 2 requests a minute: try again in 40 seconds."
+    assert raised.value.message == "Too many requests for this API key (limit: 2 per minute). Try again in 40 seconds."
     assert raised.value.retry_after == 40
     clock.seconds += 39.5
-    with pytest.raises(RateLimited, match=r"try again in 1 second\.$"):
+    with pytest.raises(RateLimited, match=r"Try again in 1 second\.$"):
         rates.count_request(FIRST_CALLER)
     clock.seconds += 0.5
     rates.count_request(FIRST_CALLER)
@@ -104,7 +104,7 @@ def test_concurrent_runs_count_until_they_end() -> None:
             pass
     runs.acquire(FIRST_CALLER)
 
-    assert raised.value.message == "This key may have 2 runs at once: wait for one of them to end."
+    assert raised.value.message == "Too many concurrent runs for this API key (limit: 2). Wait for one to finish."
     assert raised.value.retry_after == 1
 
 
@@ -120,7 +120,7 @@ def test_an_address_is_limited_to_ten_failed_logins_a_minute() -> None:
     with pytest.raises(RateLimited) as raised:
         rates.count_login("192.0.2.7")
 
-    assert raised.value.message == "Too many failed logins from this address: try again in 60 seconds."
+    assert raised.value.message == "Too many failed logins from this address. Try again in 60 seconds."
     rates.count_login("192.0.2.8")
     clock.seconds += 60
     rates.count_login("192.0.2.7")

@@ -133,14 +133,14 @@ async def test_secrets_are_redacted_without_a_rule(database: Database) -> None:
 # Invalid rules
 
 INVALID_SETTINGS: list[tuple[str, str]] = [
-    ('[[redact]]\ndetector = "email"\n[[redact]]\npath = "patient.name"', "[[redact]] 2: no record has a field"),
-    ('[[redact]]\naction = "mask"', "[[redact]] 1: it needs a path or a detector, and not both."),
-    ('[[redact]]\npath = "inputs"\naction = "burn"', "[[redact]] 1: "),
-    ('[redact]\npath = "inputs"', "Setting redact: "),
-    ('[prices."gpt-4o"]\noutput = 1', "Setting prices: "),
-    ('[prices."gpt-4o"]\ninput = -1', "Setting prices: "),
-    ("[projects.shop]\ntrace_retention_days = -1", "Setting projects: "),
-    ("trace_retention_days = -1", "Setting trace_retention_days: "),
+    ('[[redact]]\ndetector = "email"\n[[redact]]\npath = "patient.name"', "[[redact]] rule 2: unknown field"),
+    ('[[redact]]\naction = "mask"', "[[redact]] rule 1: exactly one of 'path' and 'detector' is required."),
+    ('[[redact]]\npath = "inputs"\naction = "burn"', "[[redact]] rule 1: "),
+    ('[redact]\npath = "inputs"', "Invalid setting 'redact' in palaver.toml: "),
+    ('[prices."gpt-4o"]\noutput = 1', "Invalid setting 'prices' in palaver.toml: "),
+    ('[prices."gpt-4o"]\ninput = -1', "Invalid setting 'prices' in palaver.toml: "),
+    ("[projects.shop]\ntrace_retention_days = -1", "Invalid setting 'projects' in palaver.toml: "),
+    ("trace_retention_days = -1", "Invalid trace_retention_days -1 in palaver.toml: "),
 ]
 
 
@@ -183,7 +183,7 @@ def test_an_invalid_rule_of_a_workflow_raises_when_the_server_is_created() -> No
     with pytest.raises(SettingsError) as caught:
         Server(Registry([wrong]))
 
-    assert caught.value.message.startswith("The workflow wrong: redact 2: no record has a field 'nothing'.")
+    assert caught.value.message.startswith("Workflow 'wrong': redact rule 2: unknown field 'nothing'.")
 
 
 async def test_the_settings_route_shows_only_the_number_of_rules(database: Database) -> None:

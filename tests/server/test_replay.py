@@ -69,7 +69,7 @@ async def test_an_event_reader_gets_an_error_when_its_key_is_revoked_and_the_run
     assert events[-1] == {
         "type": "run-failed",
         "code": "unauthorized",
-        "message": "The key that asked is no longer good.",
+        "message": "The API key has expired or been revoked.",
     }
     assert (row["status"], row["readers"]) == ("running", 0)
 
@@ -84,7 +84,7 @@ async def test_a_response_reader_gets_an_error_when_its_key_is_revoked(backend: 
     (await backend.http.post(f"/api/runs/{run}/cancel", headers=theirs)).raise_for_status()
 
     assert frames[-1]["type"] == "response.failed"
-    assert frames[-1]["response"]["error"]["message"] == "The key that asked is no longer good."
+    assert frames[-1]["response"]["error"]["message"] == "The API key has expired or been revoked."
     assert "response.output_text.done" in [frame["type"] for frame in frames]
 
 
@@ -101,7 +101,7 @@ async def test_a_chat_reader_gets_an_error_when_its_key_is_revoked(backend: Keye
         (await backend.http.post("/scripted/api/chat/chat-1/stop", headers=theirs)).raise_for_status()
 
     assert [frame["type"] for frame in frames[-4:]] == ["text-end", "error", "finish-step", "finish"]
-    assert frames[-3] == {"type": "error", "errorText": "The key that asked is no longer good."}
+    assert frames[-3] == {"type": "error", "errorText": "The API key has expired or been revoked."}
 
 
 def test_rejection_events_close_open_items_before_the_failure() -> None:

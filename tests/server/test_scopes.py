@@ -153,6 +153,6 @@ def test_the_error_names_the_missing_scope(held: frozenset[Scope], passed: set[s
         with pytest.raises(MissingScope) as raised:
             require_scope(requirement, caller)
         assert (raised.value.message, raised.value.details) == (
-            f"This needs a key with the scope {requirement}.",
+            f"This request needs an API key with the scope {requirement!r}.",
             {"scope": requirement},
         )

@@ -312,7 +312,7 @@ async def test_an_internal_error_is_answered_with_a_service_error(
     monkeypatch.setattr("palaver.server.app.require_method", broken)
     answer = await http.post("/services/tutor", json={"content": "x"})
 
-    message = f"Something broke ({answer.headers['x-request-id']})."
+    message = f"Internal server error (request {answer.headers['x-request-id']})."
     assert (answer.status_code, answer.json()) == (500, {"code": 500, "type": "INTERNAL_ERROR", "message": message})
     assert answer.headers["x-api-version"] == VERSION
 
@@ -389,7 +389,7 @@ async def test_a_workflow_named_echo_replaces_the_built_in_service() -> None:
 
     assert "x-palaver-run-id" in answer.headers
     assert answer.json() == {"a": 1, "meta": {"session_id": "s"}, "session_id": "s"}
-    assert listed[0]["summary"] == "Returns its inputs as they came."
+    assert listed[0]["summary"] == "Returns its inputs unchanged."
 
 
 # Keys
@@ -563,7 +563,7 @@ async def test_a_socket_without_a_call_is_closed_after_a_timeout(
     async with open_tab(server, path="/services/tutor") as tab:
         await wait_until(lambda: tab.closed)
 
-    assert tab.closed == (1008, "nothing was started")
+    assert tab.closed == (1008, "no call was started")
 
 
 async def test_a_socket_with_only_unauthorized_calls_is_closed_after_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -575,7 +575,7 @@ async def test_a_socket_with_only_unauthorized_calls_is_closed_after_a_timeout(m
             await wait_until(lambda: tab.closed)
 
     assert complete_data(tab)[0]["type"] == "UNAUTHORIZED"
-    assert tab.closed == (1008, "nothing was started")
+    assert tab.closed == (1008, "no call was started")
 
 
 async def test_the_first_call_timeout_does_not_end_a_running_call(
@@ -611,7 +611,7 @@ async def test_a_stopping_server_completes_the_call_and_closes_the_socket(server
         await wait_until(lambda: tab.closed)
 
     assert (complete_data(tab)[0]["code"], complete_data(tab)[0]["type"]) == (503, "SHUTTING_DOWN")
-    assert tab.closed == (1012, "the server stops")
+    assert tab.closed == (1012, "server shutting down")
 
 
 async def test_an_idle_socket_is_closed_when_the_server_stops(server: Server) -> None:
@@ -622,7 +622,7 @@ async def test_an_idle_socket_is_closed_when_the_server_stops(server: Server) ->
         connection.on_shutdown()
         await wait_until(lambda: tab.closed)
 
-    assert tab.closed == (1012, "the server stops")
+    assert tab.closed == (1012, "server shutting down")
 
 
 async def test_a_client_that_does_not_read_is_disconnected() -> None:

@@ -105,8 +105,7 @@ def test_a_worker_that_dies_is_replaced(
     assert code == 0
     assert [name.partition("-")[0] for name in names] == ["1", "2", "2", "2", "2"]
     assert messages[:3] == [
-        f"Worker 2 (process {name.partition('-')[2]}) ended with exit code 7; another takes its place."
-        for name in names[1:4]
+        f"Worker 2 (process {name.partition('-')[2]}) exited with code 7; restarting it." for name in names[1:4]
     ]
     starts = [(tmp_path / name).stat().st_mtime for name in names[1:]]
     waits = [later - earlier for earlier, later in pairwise(starts)]
@@ -142,9 +141,9 @@ def test_inherited_sockets_are_parsed_and_report_ready_to_the_parent(listener: s
 
 
 def test_several_workers_need_postgresql() -> None:
-    with pytest.raises(SettingsError, match=r"4 workers need PostgreSQL.*give --db postgresql://…, or serve with one"):
+    with pytest.raises(SettingsError, match=r"--workers 4 requires PostgreSQL\. Pass --db postgresql://… or use"):
         check_worker_count(Settings(workers=4), "/srv/palaver.db")
-    with pytest.raises(SettingsError, match="at least one process"):
+    with pytest.raises(SettingsError, match="Invalid PALAVER_WORKERS 0: must be at least 1"):
         read_settings(env={"PALAVER_WORKERS": "0"}, folder=Path("/nowhere"))
 
 
@@ -156,8 +155,7 @@ def test_serve_with_several_workers_on_sqlite_prints_a_one_line_error(tmp_path: 
 
     assert (completed.returncode, completed.stdout) == (2, "")
     assert completed.stderr == (
-        "error: 2 workers need PostgreSQL, which many processes can write to at once:"
-        " give --db postgresql://…, or serve with one.\n"
+        "error: --workers 2 requires PostgreSQL. Pass --db postgresql://… or use a single worker.\n"
     )
 
 
@@ -213,7 +211,7 @@ def test_a_worker_that_its_workflow_exits_is_replaced_while_others_serve(tmp_pat
     assert meanwhile <= before - {died} | after
     assert (len(before), len(after), code) == (2, 2, 0)
     assert before & after == before - {died}
-    assert f"(process {died}) ended with exit code 7; another takes its place." in lines
+    assert f"(process {died}) exited with code 7; restarting it." in lines
     assert lines.count("Serving at") == lines.count("with 2 workers") == 1
     assert {f'"worker":{number}' in lines for number in (1, 2)} == {True}
     assert not any(map(_is_alive, before | after))

@@ -117,7 +117,7 @@ async def test_reusing_the_id_of_an_open_request_closes_the_socket(server: Serve
         await wait_until(lambda: tab.closed is not None)
         await wait_until(lambda: server.engine.active_count == 0, 5)
 
-    assert tab.closed == (1002, "request 7 is open")
+    assert tab.closed == (1002, "request 7 is already open")
 
 
 async def test_requests_beyond_the_open_request_limit_are_rejected(server: Server) -> None:
@@ -225,7 +225,7 @@ async def test_an_interrupted_response_ends_with_an_error_message(
             _, data, error = await tab.wait_ended(1)
 
     assert data == {"id": 1, "data": "half"}
-    assert error == {"id": 1, "error": {"code": "interrupted", "message": "The answer broke off."}}
+    assert error == {"id": 1, "error": {"code": "interrupted", "message": "The response was interrupted."}}
 
 
 async def test_a_tab_is_notified_of_changes_by_other_tabs(server: Server) -> None:
@@ -296,7 +296,7 @@ async def test_a_stopping_server_closes_an_idle_socket(server: Server) -> None:
         connection.on_shutdown()
         await wait_until(lambda: tab.closed)
 
-    assert tab.closed == (1012, "the server stops")
+    assert tab.closed == (1012, "server shutting down")
     assert connection.on_shutdown is None
 
 
@@ -317,7 +317,7 @@ async def test_a_stopping_server_finishes_open_requests_and_rejects_new_ones(ser
 
     assert refused["error"]["code"] == "shutting_down"
     assert "response.completed" in tab.text(1)
-    assert (still_open, tab.closed) == (None, (1012, "the server stops"))
+    assert (still_open, tab.closed) == (None, (1012, "server shutting down"))
 
 
 async def test_the_connection_of_a_client_that_never_reads_is_aborted() -> None:

@@ -76,11 +76,11 @@ async def test_a_variant_that_no_longer_fits_the_workflow_is_rejected(database: 
 
     unknown = {
         "code": "unknown_parameter",
-        "message": "There is no parameter 'colour'. Known: style, size.",
+        "message": "Unknown parameter 'colour'. Available: style, size.",
         "path": "/parameters/colour",
     }
     assert caught.value.message == (
-        "The variant 'short:1' no longer fits 'tutor': There is no parameter 'colour'. Known: style, size."
+        "Variant 'short:1' is no longer valid for workflow 'tutor': Unknown parameter 'colour'. Available: style, size."
     )
     assert caught.value.details["faults"][0] == unknown
     assert len(caught.value.details["faults"]) == 2

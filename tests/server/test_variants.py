@@ -121,7 +121,8 @@ async def test_the_default_variant_cannot_be_edited(http: httpx.AsyncClient) -> 
 
     assert [(answer.status_code, answer.headers["allow"]) for answer in answers] == [(405, "GET")] * 3
     assert answers[0].json()["error"]["message"] == (
-        f"PATCH is not allowed on {url}. This variant is what the code says: change the code, or make another."
+        f"PATCH is not allowed on {url}."
+        " This variant is defined by the code. Change the code or create another variant."
     )
     assert problem(taken)[1]["code"] == "name_taken"
 
@@ -143,7 +144,7 @@ async def test_variants_are_listed_in_pages_without_archived_ones(http: httpx.As
         400,
         {
             "code": "invalid_value",
-            "message": "This cursor is damaged, or of another list: start again without it.",
+            "message": "Invalid cursor: malformed, or for another list. Start again without it.",
             "path": "?after",
         },
     )
@@ -177,25 +178,33 @@ async def test_parameters_are_checked_when_they_are_committed(http: httpx.AsyncC
     ("body", "status", "error"),
     [
         ([], 400, {"code": "invalid_body", "message": "The body must be a JSON object."}),
-        ({"name": "x"}, 400, {"code": "invalid_body", "message": "/parameters is missing.", "path": "/parameters"}),
+        (
+            {"name": "x"},
+            400,
+            {"code": "invalid_body", "message": "Missing required field /parameters.", "path": "/parameters"},
+        ),
         (
             {"name": 5, "parameters": {}},
             400,
-            {"code": "invalid_type", "message": "/name must be string, not integer.", "path": "/name"},
+            {"code": "invalid_type", "message": "/name must be a string, not an integer.", "path": "/name"},
         ),
         (
             {"name": "x", "parameters": {}, "description": "\0"},
             422,
             {
                 "code": "invalid_value",
-                "message": r"/description does not fit: Expected str matching regex '^[^\\x00]*$'.",
+                "message": r"/description must match the pattern '^[^\\x00]*$'.",
                 "path": "/description",
             },
         ),
         (
             {"name": "x", "parameters": {"style": "x" * 262_144}},
             413,
-            {"code": "too_large", "message": "The parameters are larger than 262144 bytes.", "path": "/parameters"},
+            {
+                "code": "too_large",
+                "message": "The parameters exceed the limit of 262,144 bytes.",
+                "path": "/parameters",
+            },
         ),
     ],
 )
@@ -217,9 +226,11 @@ async def test_variant_names_are_unique_in_a_workflow(http: httpx.AsyncClient) -
     (await http.delete(f"/api/variants/{variant['id']}")).raise_for_status()
     archived = await http.post("/api/workflows/tutor/variants", json={"name": "short", "parameters": {}})
 
-    error = {"code": "name_taken", "message": "A variant 'short' is there already: take another name."}
+    error = {"code": "name_taken", "message": "The name 'short' is already in use."}
     assert problem(again) == problem(renamed) == (409, error | {"path": "/name"})
-    assert problem(archived)[1]["message"] == ("A variant 'short' is archived: bring it back, or take another name.")
+    assert problem(archived)[1]["message"] == (
+        "The name 'short' is already in use by an archived variant. Unarchive that variant, or choose another name."
+    )
 
 
 async def test_a_new_version_must_be_based_on_the_newest(http: httpx.AsyncClient) -> None:
@@ -244,7 +255,7 @@ async def test_a_new_version_must_be_based_on_the_newest(http: httpx.AsyncClient
         409,
         {
             "code": "stale_base",
-            "message": "The newest version of 'short' is 2, not 1: look at it first.",
+            "message": "The newest version of 'short' is 2, not 1. Review it and retry.",
             "details": {"head": 2},
         },
     )
@@ -318,7 +329,7 @@ async def test_a_change_with_a_stale_etag_is_rejected(http: httpx.AsyncClient, m
 
     assert problem(stale) == (
         412,
-        {"code": "stale_base", "message": "It has changed since you read it.", "details": {"etag": newer}},
+        {"code": "stale_base", "message": "The object has changed since you read it.", "details": {"etag": newer}},
     )
     assert fresh.status_code in (200, 204)
 
@@ -381,7 +392,7 @@ async def test_a_variant_reports_when_it_no_longer_fits_the_code(database: Datab
         [
             {
                 "code": "unknown_parameter",
-                "message": "There is no parameter 'style'. Known: tone.",
+                "message": "Unknown parameter 'style'. Available: tone.",
                 "path": "/parameters/style",
             }
         ],
@@ -476,7 +487,7 @@ async def test_an_import_accepts_only_ndjson(http: httpx.AsyncClient) -> None:
 
     assert problem(answer) == (
         415,
-        {"code": "unsupported_media_type", "message": "Send application/x-ndjson: one variant a line."},
+        {"code": "unsupported_media_type", "message": "Send application/x-ndjson with one variant per line."},
     )
 
 

@@ -228,7 +228,7 @@ async def test_without_a_built_web_app_only_the_plain_page_is_served() -> None:
     async with client(echo) as http:
         plain, page, file = await http.get("/"), await http.get("/play"), await http.get("/assets/a.js")
 
-    assert plain.text.endswith("<p>The playground is not built here: <code>make demo</code> builds it.</p></html>")
+    assert plain.text.endswith("<p>The playground is not built. Run <code>make demo</code> to build it.</p></html>")
     assert (page.status_code, file.status_code) == (404, 404)
 
 

@@ -125,9 +125,7 @@ def test_restore_moves_an_existing_database_aside_only_with_replace(tmp_path: Pa
 
     with pytest.raises(SettingsError) as refused:
         restore(target, database)
-    assert refused.value.message == (
-        f"There is a database at {database}: --force sets it aside, and puts the backup in its place."
-    )
+    assert refused.value.message == (f"The database {database} already exists. Use --force to rename it and continue.")
     assert projects(database) == ["after"]
 
     moved = restore(target, database, replace=True)
@@ -194,7 +192,7 @@ def test_restore_is_refused_while_a_server_uses_the_database(tmp_path: Path) -> 
     with FileLock(lock_path(database), "shared"), pytest.raises(SettingsError) as refused:
         restore(target, database, replace=True)
 
-    assert refused.value.message == f"A server is at work on {database}: stop it first."
+    assert refused.value.message == f"A server is using {database}. Stop it first."
 
 
 def write_changed_copy(source: Path, target: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
@@ -226,9 +224,9 @@ def set_newer_schema(entries: dict[str, bytes]) -> None:
     rewrite_manifest(entries, schema="9999")
 
 
-CONTENT_MISMATCH = "palaver.db is not what its manifest says."
-NO_MANIFEST = "it has no manifest of ours."
-ENTRIES_MISMATCH = "it does not hold what its manifest says."
+CONTENT_MISMATCH = "palaver.db does not match the manifest."
+NO_MANIFEST = "missing or invalid manifest."
+ENTRIES_MISMATCH = "the files do not match the manifest."
 DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], Any], str]] = {
     "changed": (lambda e: e.update({"palaver.db": e["palaver.db"][:-1] + b"!"}), CONTENT_MISMATCH),
     "longer": (lambda e: e.update({"palaver.db": e["palaver.db"] + b"!"}), CONTENT_MISMATCH),
@@ -242,7 +240,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], Any], str]] = {
     "something more": (lambda e: e.update({"../evil": b"x"}), ENTRIES_MISMATCH),
     "another form": (
         lambda e: rewrite_manifest(e, schema="0000"),
-        f"its database has form {upgrade.SCHEMA_VERSION}, not 0000.",
+        f"the database has schema version {upgrade.SCHEMA_VERSION}, but the manifest says 0000.",
     ),
 }
 
@@ -258,7 +256,7 @@ def test_invalid_backup_is_rejected_and_changes_nothing(tmp_path: Path, damage: 
     with pytest.raises(SettingsError) as refused:
         restore(bad, database, replace=True)
 
-    assert refused.value.message == f"{bad} is not a backup that can be used: {reason}"
+    assert refused.value.message == f"{bad} is not a usable backup: {reason}"
     assert database.read_bytes() == before
     assert names(database.parent) == ["palaver.db", "palaver.db.lock", "palaver.db.workers.lock"]
     assert names(tmp_path) == ["bad.zip", "data", "good.zip"]
@@ -279,9 +277,9 @@ def test_backup_of_a_newer_version_or_a_damaged_database_is_rejected(tmp_path: P
     )
 
     for source, reason in [
-        (newer, "was written by a newer Palaver (form 9999"),
-        (damaged, "damaged.zip is not a backup that can be used: "),
-        (foreign, "cannot be read as a database"),
+        (newer, "was created by a newer version of Palaver (schema version 9999"),
+        (damaged, "damaged.zip is not a usable backup: "),
+        (foreign, " as a database"),
     ]:
         with pytest.raises(SettingsError) as refused:
             restore(source, tmp_path / "elsewhere.db")
@@ -293,8 +291,8 @@ def test_file_that_is_not_a_backup_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "text.zip").write_text("hello", encoding="utf-8")
 
     for name, message in [
-        ("text.zip", f"{tmp_path}/text.zip is not a backup that can be used: File is not a zip file."),
-        ("none.zip", f"There is no file {tmp_path}/none.zip."),
+        ("text.zip", f"{tmp_path}/text.zip is not a usable backup: File is not a zip file."),
+        ("none.zip", f"File {tmp_path}/none.zip not found."),
     ]:
         with pytest.raises(SettingsError) as refused:
             restore(tmp_path / name, tmp_path / "palaver.db")
@@ -307,16 +305,16 @@ def test_backup_without_a_source_or_a_free_target_path_is_rejected(tmp_path: Pat
     target.touch()
 
     for source, to, message in [
-        (tmp_path / "none.db", target, f"There is no database at {tmp_path}/none.db: nothing to back up."),
-        (empty, target, f"The database {empty} is empty: nothing to back up."),
-        (database, target, f"{target} is there already: give another name."),
+        (tmp_path / "none.db", target, f"Database {tmp_path}/none.db not found."),
+        (empty, target, f"The database {empty} is empty. Nothing to back up."),
+        (database, target, f"{target} already exists. Choose another name."),
     ]:
         with pytest.raises(SettingsError) as refused:
             backup(source, to)
         assert refused.value.message == message
     with pytest.raises(SettingsError) as refused:
         backup(database, tmp_path / "no such folder" / "x.zip")
-    assert refused.value.message.startswith("The backup could not be made: [Errno 2] No such file or directory")
+    assert refused.value.message.startswith("Failed to create the backup: [Errno 2] No such file or directory")
 
 
 def test_restore_on_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,6 +328,6 @@ def test_restore_on_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(SettingsError) as refused:
         restore(target, database, replace=True)
 
-    assert refused.value.message == "The backup could not be brought back: [Errno 28] No space left on device."
+    assert refused.value.message == "Failed to restore the backup: [Errno 28] No space left on device."
     assert names(tmp_path) == ["backup.zip", "palaver.db", "palaver.db.lock", "palaver.db.workers.lock"]
     assert projects(database) == ["team-a"]

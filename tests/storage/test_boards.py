@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from palaver.core.boards import BoardColumn, BoardRow, Cell, FromTestset, Grid
+from palaver.core.boards import BoardColumn, BoardRow, BoardTestset, Cell, Grid
 from palaver.errors import NotFound, StaleBase
 from palaver.storage import boards
 from palaver.storage.boards import Board, BoardSummary
@@ -21,7 +21,7 @@ GRID = Grid(
     mode="chat",
     columns=(BoardColumn(id="c1", workflow="tutor", variant="short:3"), BoardColumn(id="c2", workflow="tutor")),
     rows=(BoardRow(id="r1", inputs={"subject": "ä\0"}), BoardRow(id="r2")),
-    testset=FromTestset("ts_1", 4),
+    testset=BoardTestset("ts_1", 4),
     layout={"widths": {"c1": 420}},
 )
 BOARD = Board(id="brd_1", grid=GRID, created_at=NOON, updated_at=NOON)
@@ -55,7 +55,7 @@ async def test_filling_a_cell_with_a_run_keeps_its_thread(database: Database) ->
 async def test_filling_an_unknown_cell_is_rejected(database: Database, cell: Cell) -> None:
     await database.write(boards.create_board, "default", BOARD)
 
-    with pytest.raises(NotFound, match=f"'brd_1' has no cell '{cell.row}.{cell.column}'"):
+    with pytest.raises(NotFound, match=f"Cell '{cell.row}.{cell.column}' not found in board 'brd_1'"):
         await database.write(boards.fill_cells, "default", "brd_1", [A, cell])
     assert await database.read(boards.list_cells, "default", "brd_1") == ()
 
@@ -103,7 +103,7 @@ async def test_deleting_a_board_deletes_its_cells(database: Database) -> None:
     await database.write(boards.delete_board, "default", "brd_1", check=allow)
 
     assert await database.read(boards.list_cells, "default", "brd_1") == ()
-    with pytest.raises(NotFound, match="no board 'brd_1'"):
+    with pytest.raises(NotFound, match="Board 'brd_1' not found"):
         await database.read(boards.get_board, "default", "brd_1")
 
 

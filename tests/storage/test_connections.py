@@ -52,7 +52,7 @@ async def test_connections_are_separate_per_project(database: Database) -> None:
 
 async def test_connection_names_are_unique_even_for_concurrent_inserts(database: Database) -> None:
     await database.write(connections.insert_connection, "default", TUTOR)
-    with pytest.raises(NameTaken, match="There is a connection 'tutor' already: take another name") as caught:
+    with pytest.raises(NameTaken, match="The name 'tutor' is already in use by a connection") as caught:
         await database.write(connections.insert_connection, "default", TUTOR)
     results = await asyncio.gather(
         *(database.write(connections.insert_connection, "default", BARE) for _ in range(4)), return_exceptions=True
@@ -69,7 +69,7 @@ async def test_number_of_connections_per_project_is_limited(
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 1)
     await database.write(connections.insert_connection, "default", TUTOR)
 
-    with pytest.raises(TooLarge, match="There are 1 connections already: remove one first"):
+    with pytest.raises(TooLarge, match="The limit of 1 connections is reached"):
         await database.write(connections.insert_connection, "default", BARE)
     await database.write(connections.insert_connection, "team-a", BARE)
 

@@ -82,7 +82,7 @@ def test_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "notes.db"
     path.write_text("These are notes, and they are long enough to be taken for a header of a file.\n" * 9)
 
-    with pytest.raises(SettingsError, match="cannot be read as a database: file is not a database"):
+    with pytest.raises(SettingsError, match="as a database: file is not a database"):
         diagnostics.inspect_file(path, NOW)
 
 
@@ -123,5 +123,5 @@ def test_read_only_server_is_reported_as_not_writable(postgres: "Postgres", post
         name = url.rpartition("/")[2]
         db.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on".encode())
 
-    assert diagnostics.inspect_server(url, lambda: datetime.now(UTC)).write_obstacle == "it only lets read"
+    assert diagnostics.inspect_server(url, lambda: datetime.now(UTC)).write_obstacle == "the database is read-only"
     postgres.drop(url)

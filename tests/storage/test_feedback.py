@@ -4,7 +4,7 @@ import msgspec
 
 from palaver.storage import feedback, runs
 from palaver.storage.database import Database
-from palaver.storage.feedback import Counts, Feedback, FeedbackEntry, FeedbackFilters
+from palaver.storage.feedback import Feedback, FeedbackCounts, FeedbackEntry, FeedbackFilters
 from palaver.storage.pagination import Window
 from palaver.storage.threads import repository as threads
 from tests.storage.thread_factory import NOW, SECOND, P, assistant, create_conversation, run_row
@@ -25,15 +25,15 @@ async def test_last_feedback_of_each_key_user_and_message_counts(database: Datab
 
     assert stored.comment == "a\ufffdb"
     assert await database.read(feedback.count_feedback, P, ["run_1"], key="k") == {
-        ("run_1", "a1"): Counts(1, 1, "down"),
-        ("run_1", "a2"): Counts(1, 0, None),
+        ("run_1", "a1"): FeedbackCounts(1, 1, "down"),
+        ("run_1", "a2"): FeedbackCounts(1, 0, None),
     }
     assert await database.read(feedback.count_feedback, P, [], key="k") == {}
     await database.write(feedback.delete_feedback, P, FEEDBACK)
     await database.write(feedback.delete_feedback, P, FEEDBACK)
     assert await database.read(feedback.count_feedback, P, ["run_1"], key=None) == {
-        ("run_1", "a1"): Counts(1, 0, None),
-        ("run_1", "a2"): Counts(1, 0, None),
+        ("run_1", "a1"): FeedbackCounts(1, 0, None),
+        ("run_1", "a2"): FeedbackCounts(1, 0, None),
     }
 
 

@@ -32,7 +32,7 @@ def test_exclusive_lock_has_one_holder_and_others_are_refused(tmp_path: Path) ->
             pass
         assert oct(stat.S_IMODE(path.stat().st_mode)) == "0o600"
 
-    assert refused.value.message == f"Another process is at work there: it holds {path}."
+    assert refused.value.message == f"Another process is using the database (it holds the lock {path})."
     lock.release()
     assert (path.exists(), is_locked(path)) == (True, False)
 
@@ -63,7 +63,7 @@ def test_lock_file_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as refused:
         FileLock(tmp_path / "no such folder" / "x.lock").acquire()
 
-    assert refused.value.message.endswith("x.lock cannot be opened: No such file or directory.")
+    assert refused.value.message.endswith("x.lock: No such file or directory.")
 
 
 def test_exclusive_access_is_refused_while_a_server_or_worker_uses_the_database(tmp_path: Path) -> None:
@@ -76,6 +76,6 @@ def test_exclusive_access_is_refused_while_a_server_or_worker_uses_the_database(
     with exclusive_access(database):
         locked = [is_locked(path(database)) for path in (lock_path, workers_lock_path)]
 
-    assert messages == [f"A {who} is at work on {database}: stop it first." for who in ("server", "worker")]
+    assert messages == [f"A {who} is using {database}. Stop it first." for who in ("server", "worker")]
     assert locked == [True, True]
     assert not is_locked(lock_path(database))

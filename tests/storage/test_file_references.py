@@ -180,7 +180,7 @@ async def test_deleted_file_has_no_references_and_is_replaced_by_a_note(database
     replaced = await database.read(files.replace_missing_files, "default", messages)
 
     assert [file for _, _, file in await list_references(database)] == ["file_b"]
-    note = Text("[A file was here (text/plain). It is not available any more.]")
+    note = Text("[A file was attached here (text/plain), but it is no longer available.]")
     assert replaced[1].parts == (Text("Look."), note, File("text/plain", file_id="file_b"))
     assert (replaced[0], replaced[2]) == (messages[0], messages[2])
     assert await database.read(files.replace_missing_files, "default", messages[:1]) == messages[:1]

@@ -102,7 +102,7 @@ async def test_file_of_another_project_is_not_found(database: Database) -> None:
     assert await database.write(files.delete_file, "team-b", "file_a") is False
     await database.write(files.add_run_references, "team-b", "run_1", messages_with_files("file_a"))
     assert await database.read(files.get_file, "default", "file_a") == file
-    assert str(files.file_not_found("file_a", pointer="/x").message) == "There is no file 'file_a'."
+    assert str(files.file_not_found("file_a", pointer="/x").message) == "File 'file_a' not found."
 
 
 async def test_equal_content_is_stored_once_per_project(database: Database) -> None:
@@ -140,7 +140,7 @@ async def test_total_size_of_the_files_of_a_project_is_limited(database: Databas
     with pytest.raises(DiskFull) as caught:
         await insert(database, "e", b"!", max_bytes=10)
 
-    assert caught.value.message == "The files of this project would come to more than 10 bytes: delete some."
+    assert caught.value.message == "This file would exceed the project's limit of 10 bytes. Delete some files first."
     assert await database.read(files.get_file, "default", "file_e") is None
     await database.write(files.delete_file, "default", "file_b")
     await insert(database, "e", b"!", max_bytes=10)

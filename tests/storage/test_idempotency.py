@@ -49,7 +49,7 @@ async def test_repeated_request_returns_the_first_response(database: Database) -
 async def test_same_key_with_another_body_is_rejected(database: Database) -> None:
     await database.write(idempotency.run_once, REQUEST, project_creator("a"))
 
-    with pytest.raises(IdempotencyMismatch, match="another body: take a new one"):
+    with pytest.raises(IdempotencyMismatch, match="already used with a different request"):
         await database.write(idempotency.run_once, changed_request(digest=b"e" * 32), project_creator("b"))
 
 

@@ -102,7 +102,7 @@ async def test_old_file_is_upgraded_and_a_backup_copy_is_made(
     [copy] = path.parent.glob("*.backup")
     assert copy.name.startswith(f"palaver.db.{SCHEMA_VERSION}.20")
     assert caplog.messages == [
-        f"The database {path} was brought to form {newer_version}; as it was before, it is kept as {copy}."
+        f"Upgraded the database {path} to schema version {newer_version}. A backup of the old database is at {copy}."
     ]
     assert rows(path, "SELECT name, created_at, title FROM projects") == [("team-a", 7, "Project team-a")]
     assert rows(path, "SELECT * FROM marks") == [("team-a", 1)]
@@ -123,7 +123,7 @@ async def test_failed_upgrade_leaves_the_file_unchanged(path: Path, newer_versio
         open_database(str(path))
 
     message = "index ix_threads_latest already exists"
-    assert refused.value.message == f"{path} could not be brought to form {newer_version}: {message}."
+    assert refused.value.message == f"Failed to upgrade {path} to schema version {newer_version}: {message}."
     assert rows(path, "SELECT sql FROM sqlite_master") == before
     assert upgrade.file_schema_state(path) == SchemaState(SCHEMA_VERSION, is_empty=False)
     assert list(path.parent.glob("*.backup")) == []
@@ -142,7 +142,7 @@ async def test_file_is_not_upgraded_if_no_backup_copy_can_be_made(
         open_database(str(path))
 
     assert refused.value.message == (
-        f"{path} is not changed, as no copy of it could be made before: [Errno 28] No space left on device."
+        f"{path} was not upgraded because it could not be backed up: [Errno 28] No space left on device."
     )
     assert upgrade.file_schema_state(path) == SchemaState(SCHEMA_VERSION, is_empty=False)
     assert [file.name for file in path.parent.iterdir()] == ["palaver.db"]
@@ -159,8 +159,8 @@ async def test_file_of_a_newer_version_is_rejected(path: Path) -> None:
         open_database(str(path))
 
     assert refused.value.message == (
-        f"{path} was written by a newer Palaver (form 9999; this one knows {SCHEMA_VERSION}):"
-        " use that version, or give another database with --db."
+        f"{path} was created by a newer version of Palaver (schema version 9999, supported: {SCHEMA_VERSION})."
+        " Upgrade Palaver, or choose another database with --db."
     )
     assert content(path) == before
 
@@ -189,7 +189,7 @@ def test_a_file_of_another_program_is_refused(tmp_path: Path, foreign: list[str]
     with pytest.raises(SettingsError) as refused:
         open_database(str(path))
 
-    assert refused.value.message == f"{path} is a database of another program: give another one with --db."
+    assert refused.value.message == f"{path} is the database of another program. Choose another one with --db."
     assert content(path) == before
 
 
@@ -200,7 +200,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as refused:
         open_database(str(path))
 
-    assert refused.value.message == f"{path} cannot be read as a database: file is not a database."
+    assert refused.value.message == f"Cannot read {path} as a database: file is not a database."
 
 
 def test_file_name_with_url_query_characters_is_opened_literally(tmp_path: Path) -> None:
@@ -225,8 +225,8 @@ def test_locked_file_is_reported_as_locked(path: Path, monkeypatch: pytest.Monke
         with pytest.raises(Overloaded) as busy:
             upgrade.ensure_file_current(path)
 
-    assert refused.value.message == f"{path} cannot be read as a database: database is locked."
-    assert busy.value.message == "The database is locked by another process: try again in a moment."
+    assert refused.value.message == f"Cannot read {path} as a database: database is locked."
+    assert busy.value.message == "The database is locked by another process. Try again shortly."
 
 
 def test_setting_wal_mode_is_retried_while_the_database_is_busy() -> None:
@@ -375,9 +375,9 @@ CREATE TABLE projects (name TEXT); CREATE TABLE keys (name TEXT); CREATE TABLE r
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        (FOREIGN_TABLE, "here is a database of another program: "),
-        (NEWER_SCHEMA, "here was written by a newer Palaver (form 9999; "),
-        (INVALID_VERSION_TABLE, 'here cannot be read as a database: column "version_num" does not exist'),
+        (FOREIGN_TABLE, "here is the database of another program."),
+        (NEWER_SCHEMA, "here was created by a newer version of Palaver (schema version 9999, "),
+        (INVALID_VERSION_TABLE, 'Cannot read here as a database: column "version_num" does not exist'),
     ],
 )
 def test_server_database_that_is_foreign_or_newer_is_rejected(
@@ -396,7 +396,7 @@ def test_error_for_an_unreachable_server_hides_the_password() -> None:
     with pytest.raises(SettingsError) as refused:
         open_database("postgresql://palaver:secret@127.0.0.1:1/palaver")
 
-    assert refused.value.message.startswith("No database answers at postgresql://palaver:***@127.0.0.1:1/palaver: ")
+    assert refused.value.message.startswith("Cannot connect to postgresql://palaver:***@127.0.0.1:1/palaver: ")
     assert "secret" not in refused.value.message
 
 
@@ -413,7 +413,7 @@ def test_missing_permission_to_create_tables_is_reported(server_engine: Engine, 
             connection.execute(text("DROP ROLE guest"))
 
     message = (
-        f"postgresql://guest:***@{location} could not be brought to form {SCHEMA_VERSION}:"
+        f"Failed to upgrade postgresql://guest:***@{location} to schema version {SCHEMA_VERSION}:"
         " permission denied for schema public"
     )
     assert refused.value.message.startswith(message)

@@ -175,7 +175,7 @@ async def test_unknown_or_invalid_reference_is_rejected(database: Database, refe
 async def test_unknown_version_is_not_found(database: Database) -> None:
     await create_variant(database)
     for number in (0, 2, 1 << 40, -1):
-        with pytest.raises(NotFound, match=f"'var_1' has no version {number}."):
+        with pytest.raises(NotFound, match=f"Version {number} not found in variant 'var_1'."):
             await database.read(variants.get_version, "default", "var_1", number)
 
 

@@ -71,7 +71,7 @@ def test_too_many_columns_are_refused() -> None:
     columns = ColumnCounter(max_columns=2)
     columns.add({"a": 1, "b": 2})
 
-    with pytest.raises(TooLarge, match="more than 2 columns; 'c' is one too many"):
+    with pytest.raises(TooLarge, match="column 'c' exceeds the limit of 2 columns"):
         columns.add({"c": 3})
 
 

@@ -80,7 +80,7 @@ def test_a_row_without_a_reply_has_no_expected_column() -> None:
     assert make_row(call_from_conversation(CONVERSATION[:3])) == {"messages": REQUEST}
 
 
-@pytest.mark.parametrize(("upto", "message"), [("m9", "has no message 'm9'"), ("m1", "The user says nothing")])
+@pytest.mark.parametrize(("upto", "message"), [("m9", "Message 'm9' not found"), ("m1", "no user message")])
 def test_an_invalid_upto_is_rejected(upto: str, message: str) -> None:
     with pytest.raises(InvalidValue, match=message) as caught:
         call_from_conversation(CONVERSATION, upto=upto)
@@ -97,13 +97,13 @@ def test_columns_can_be_renamed() -> None:
         "lang": "en",
         "answer": {"role": "assistant", "content": "ho"},
     }
-    for columns, message in (({"lang": "expected"}, "Two columns"), ({"x": "y"}, "no column 'x' to rename")):
+    for columns, message in (({"lang": "expected"}, "Two columns"), ({"x": "y"}, "Cannot rename column 'x'")):
         with pytest.raises(InvalidValue, match=message):
             make_row(call, columns)
 
 
 def test_an_input_named_expected_is_rejected() -> None:
-    with pytest.raises(InvalidValue, match="Two columns would be called 'expected'"):
+    with pytest.raises(InvalidValue, match="Two columns would be named 'expected'"):
         make_row(RecordedCall([], {"expected": 1}, [Message.assistant("ho")]))
 
 
@@ -148,7 +148,7 @@ def test_a_script_preserves_user_messages_with_files() -> None:
         ]
     }
     read_script(script)
-    with pytest.raises(InvalidValue, match="something that the user said"):
+    with pytest.raises(InvalidValue, match="the conversation has no user message"):
         make_script([Message.assistant("hello?")])
 
 
@@ -225,7 +225,7 @@ def test_a_span_becomes_a_row(fields: dict[str, Any], row: dict[str, Any]) -> No
 
 
 def test_a_span_without_recorded_data_is_rejected() -> None:
-    with pytest.raises(InvalidValue, match="Nothing is kept"):
+    with pytest.raises(InvalidValue, match="no recorded input or output"):
         from_traces.call_from_span(_span())
 
 

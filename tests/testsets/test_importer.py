@@ -110,7 +110,7 @@ async def test_a_swept_import_cannot_be_committed(database: Database) -> None:
     await create_testset(database, jsonl_rows(0, 3))
     async with open_import(database, jsonl_rows(9, 12), ImportTarget(testset=TS), id_counter(2)) as result:
         await sweep_dead_imports(database, NOW + 2 * testset_imports.IMPORT_TIMEOUT)
-        with pytest.raises(StillRunning, match="given up"):
+        with pytest.raises(StillRunning, match="aborted"):
             await database.write(commits.commit, P, TS, result.prepared, CommitInfo(at=NOW))
 
     assert (await database.read(testsets.get_testset, P, TS)).head == 1

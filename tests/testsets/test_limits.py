@@ -20,10 +20,10 @@ def test_sizes_at_the_limits_are_accepted() -> None:
 @pytest.mark.parametrize(
     ("check", "message"),
     [
-        (lambda: LIMITS.check_rows(4), "There are more than 3 rows."),
-        (lambda: LIMITS.check_columns(3), "There are more than 2 columns."),
-        (lambda: LIMITS.check_row(11, "line 7"), "line 7: the row has 11 bytes; 10 are allowed."),
-        (lambda: LIMITS.check_file(101), "The file has more than 100 bytes."),
+        (lambda: LIMITS.check_rows(4), "Too many rows (limit: 3)."),
+        (lambda: LIMITS.check_columns(3), "Too many columns (limit: 2)."),
+        (lambda: LIMITS.check_row(11, "line 7"), "line 7: the row has 11 bytes (limit: 10)."),
+        (lambda: LIMITS.check_file(101), "The file exceeds the limit of 100 bytes."),
     ],
 )
 def test_sizes_above_a_limit_are_rejected(check: Callable[[], None], message: str) -> None:

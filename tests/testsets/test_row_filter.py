@@ -28,9 +28,9 @@ def test_a_filter_is_column_equals_value_or_a_json_object(text: str | None, cell
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("maths", 'A filter is column=value, or {"column": value}.'),
-        ("=maths", 'A filter is column=value, or {"column": value}.'),
-        ("{maths", "A filter that begins with { is a JSON object of columns and values."),
+        ("maths", 'Invalid filter: use column=value or {"column": value}.'),
+        ("=maths", 'Invalid filter: use column=value or {"column": value}.'),
+        ("{maths", "Invalid filter: a filter that starts with { must be a JSON object of columns and values."),
     ],
 )
 def test_malformed_filters_are_rejected(text: str, message: str) -> None:

@@ -26,9 +26,9 @@ def test_malformed_row_ids_are_rejected() -> None:
     assert format_row_id(pack_row_id(good)) == good
 
     for bad in ("", "row_", good[:-1], good + "0", good + "\n", "ROW_" + good[4:], good[:-1] + "u", "row_8" + good[5:]):
-        with pytest.raises(ValueError, match="is no id of a row"):
+        with pytest.raises(ValueError, match="Invalid row id"):
             pack_row_id(bad)
-    with pytest.raises(ValueError, match="has 16 bytes"):
+    with pytest.raises(ValueError, match="must have 16 bytes"):
         format_row_id(b"short")
 
 

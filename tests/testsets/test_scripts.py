@@ -84,7 +84,7 @@ def test_the_example_script_is_detected_and_parsed() -> None:
 )
 def test_values_of_another_shape_are_not_scripts(value: object) -> None:
     assert not is_script(value)
-    with pytest.raises(InvalidValue, match="A script has `turns`"):
+    with pytest.raises(InvalidValue, match="A script must have `turns`"):
         read_script(value)
 
 
@@ -132,28 +132,32 @@ def test_the_last_turn_may_simulate_the_user_with_another_workflow() -> None:
         (
             {"expect": {"tone": "kind"}},
             "/turns/0/expect/tone",
-            "`expect` has no 'tone'. Known: text, tools, order, json",
+            "Unknown key 'tone' in `expect`. Available: text, tools, order, json",
         ),
-        ({"expect": []}, "/turns/0/expect", "`expect` is an object."),
-        ({"expect": {"text": {"has": "x"}}}, "/turns/0/expect/text/has", "`text` has no 'has'"),
-        ({"expect": {"text": 5}}, "/turns/0/expect/text", "`text` is a text that must occur"),
-        ({"expect": {"text": {"contains": [1]}}}, "/turns/0/expect/text/contains", "a list of texts"),
-        ({"expect": {"text": {"matches": "("}}}, "/turns/0/expect/text/matches", "is no regular expression"),
+        ({"expect": []}, "/turns/0/expect", "`expect` must be an object."),
+        ({"expect": {"text": {"has": "x"}}}, "/turns/0/expect/text/has", "Unknown key 'has' in `text`"),
+        ({"expect": {"text": 5}}, "/turns/0/expect/text", "`text` must be a string that must occur"),
+        ({"expect": {"text": {"contains": [1]}}}, "/turns/0/expect/text/contains", "a list of strings"),
+        ({"expect": {"text": {"matches": "("}}}, "/turns/0/expect/text/matches", "Invalid regular expression"),
         ({"expect": {"text": {"similar": {"to": "a", "min": 2}}}}, "/turns/0/expect/text/similar/min", "from 0 to 1"),
         ({"expect": {"tools": "some"}}, "/turns/0/expect/tools", "a list of calls"),
-        ({"expect": {"tools": ["f"]}}, "/turns/0/expect/tools/0", "A call is {name, arguments?, match?}."),
+        ({"expect": {"tools": ["f"]}}, "/turns/0/expect/tools/0", "A call must be {name, arguments?, match?}."),
         ({"expect": {"tools": [{"name": "f", "match": "x"}]}}, "/turns/0/expect/tools/0/match", "one of exact, subset"),
         ({"expect": {"order": "any"}}, "/turns/0/expect/order", "one of strict, in_order"),
-        ({"expect": {"json": []}}, "/turns/0/expect/json", "a path, and the value there"),
+        ({"expect": {"json": []}}, "/turns/0/expect/json", "an object of paths and expected values"),
         ({"expect": {"data": {}}}, "/turns/0/expect/data", "{name, value?}"),
         ({"expect": {"refusal": 1}}, "/turns/0/expect/refusal", "true or false"),
         ({"expect": {"max_seconds": True}}, "/turns/0/expect/max_seconds", "a number"),
-        ({"expect": {"judge": " "}}, "/turns/0/expect/judge", "says something"),
-        ({"tool_results": []}, "/turns/0/tool_results", "`tool_results` is an object"),
-        ({"tool_results": {"a/b": 1}}, "/turns/0/tool_results/a~1b", "A canned result is"),
-        ({"tool_results": {"f": [{"when": 1, "output": 1}]}}, "/turns/0/tool_results/f/0/when", "`when` is an object"),
-        ({"user": {"role": "assistant", "content": "x"}}, "/turns/0/user", "one message of the user's"),
-        ({"user": [1]}, "/turns/0/user/0", "says nothing that we can read"),
+        ({"expect": {"judge": " "}}, "/turns/0/expect/judge", "a non-empty string"),
+        ({"tool_results": []}, "/turns/0/tool_results", "`tool_results` must be an object"),
+        ({"tool_results": {"a/b": 1}}, "/turns/0/tool_results/a~1b", "A canned result must be"),
+        (
+            {"tool_results": {"f": [{"when": 1, "output": 1}]}},
+            "/turns/0/tool_results/f/0/when",
+            "`when` must be an object",
+        ),
+        ({"user": {"role": "assistant", "content": "x"}}, "/turns/0/user", "one user message"),
+        ({"user": [1]}, "/turns/0/user/0", "no supported content"),
     ],
 )
 def test_errors_in_a_turn_are_reported_with_a_pointer(changes: dict[str, Any], pointer: str, message: str) -> None:

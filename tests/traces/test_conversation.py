@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from palaver.core.messages import Data, File, Message, Reasoning, Text, ToolCall, ToolResult
 from palaver.traces.conversation import (
-    Live,
     MessageStep,
     Origin,
     Tab,
+    ThreadDraft,
     ToolStep,
     Turn,
     build_live,
     build_tabs,
     build_turn,
 )
-from palaver.traces.model import Defined, Span, Tool
+from palaver.traces.model import Span, Tool, ToolDefinition
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 USER, BOT = Message.user, Message.assistant
@@ -328,17 +328,17 @@ def test_continuing_takes_workflow_messages_inputs_parameters_and_tools_of_the_r
         workflow="tutor",
         inputs={"topic": "sums", "messages": [{"role": "user", "content": "Hi"}]},
         parameters={"temperature": 0},
-        tools=(Defined("calc"),),
+        tools=(ToolDefinition("calc"),),
         messages_in=(USER("Hi"),),
         messages_out=(BOT("Hello."),),
     )
 
-    assert build_live(root, build_turn(root)) == Live(
+    assert build_live(root, build_turn(root)) == ThreadDraft(
         workflow="tutor",
         messages=(USER("Hi"), BOT("Hello.")),
         inputs={"topic": "sums"},
         parameters={"temperature": 0},
-        tools=(Defined("calc"),),
+        tools=(ToolDefinition("calc"),),
     )
 
 
@@ -355,14 +355,14 @@ def test_ai_sdk_prompt_fields_are_left_out_of_the_inputs() -> None:
 
 def test_continuing_from_an_earlier_message_and_from_a_span() -> None:
     root = span(workflow="tutor", inputs="Hi", parameters={"a": 1}, messages_in=(USER("Hi"),), messages_out=(BOT("!"),))
-    call = span("call", parameters={"b": 2}, tools=(Defined("calc"),), inputs={"x": 1})
+    call = span("call", parameters={"b": 2}, tools=(ToolDefinition("calc"),), inputs={"x": 1})
 
     assert build_live(root, build_turn(root), upto=1).messages == (USER("Hi"),)
     assert build_live(root, build_turn(root), upto=0).messages == ()
-    assert build_live(root, build_turn(call), call) == Live(
+    assert build_live(root, build_turn(call), call) == ThreadDraft(
         workflow="tutor",
         messages=(USER(Data(name="inputs", value={"x": 1})),),
         inputs={"x": 1},
         parameters={"b": 2},
-        tools=(Defined("calc"),),
+        tools=(ToolDefinition("calc"),),
     )

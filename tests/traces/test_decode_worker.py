@@ -128,7 +128,7 @@ def test_a_request_is_decoded_locally_if_the_worker_dies(caplog: pytest.LogCaptu
         ).rows  # No other worker is started at once: it might die as well.
         assert decoder._process is None
         assert decoder.offloaded_count == 1
-    assert "ended while it read a request; they are read in the server" in caplog.text
+    assert "exited while decoding a request. Spans are decoded in the server process" in caplog.text
 
 
 def test_a_worker_that_cannot_start_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: Any) -> None:
@@ -137,7 +137,7 @@ def test_a_worker_that_cannot_start_is_logged(caplog: pytest.LogCaptureFixture, 
     with caplog.at_level(logging.WARNING):
         assert decoder.decode(trace_request(large_request()), DEFAULT_LIMITS).rows
 
-    assert "could not be begun" in caplog.text
+    assert "could not be started" in caplog.text
 
 
 def test_an_idle_worker_exits_and_is_restarted_on_demand(caplog: pytest.LogCaptureFixture) -> None:

@@ -49,8 +49,8 @@ def test_a_span_whose_redaction_fails_is_rejected_without_losing_the_others() ->
 
     assert [row.name for row in result.rows] == ["even"]
     assert result.rejected == [
-        RejectedSpan(1, "span id has 4 bytes"),
-        RejectedSpan(0, f"the span {SPAN_ID.hex()} could not be read"),
+        RejectedSpan(1, "span id has 4 bytes, not 8"),
+        RejectedSpan(0, f"span {SPAN_ID.hex()} could not be processed"),
     ]
 
 

@@ -13,7 +13,7 @@ from palaver.core.messages import Data, File, Message, Reasoning, Refusal, ToolC
 from palaver.storage.spans.writes import decompress_body
 from palaver.traces import ingest
 from palaver.traces.ingest import build_row
-from palaver.traces.model import Raised, Span, Tool
+from palaver.traces.model import Span, SpanException, Tool
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 EMPTY_SPAN = Span(trace_id="0" * 31 + "1", span_id="0" * 15 + "2", start=NOON)
@@ -51,7 +51,7 @@ def test_a_row_has_the_columns_of_a_span_and_its_complete_body() -> None:
         service="shop",
         scope="my.lib",
         tool=Tool("calc"),
-        exception=Raised("ValueError", "no"),
+        exception=SpanException("ValueError", "no"),
         attributes={"http.route": "/a"},
     )
 
@@ -150,14 +150,14 @@ def test_the_input_preview_shows_the_last_request_message_or_the_inputs(
         ({"messages_out": (Message.assistant(),), "outputs": "4"}, ("text", "4")),
         ({"messages_out": (Message.assistant(),), "outputs": ""}, ("chat", "")),
         ({"outputs": 4}, ("json", "4")),
-        ({"status": "error", "exception": Raised("E", "no such city")}, ("text", "no such city")),
+        ({"status": "error", "exception": SpanException("E", "no such city")}, ("text", "no such city")),
         ({"status": "error", "status_message": "[1, 2"}, ("text", "[1, 2")),
         (
-            {"status": "error", "exception": Raised("E", "late"), "messages_out": (Message.assistant("Ra"),)},
+            {"status": "error", "exception": SpanException("E", "late"), "messages_out": (Message.assistant("Ra"),)},
             ("chat", "Ra"),
         ),
         ({"status": "error"}, ("empty", "")),
-        ({"exception": Raised("E", "caught")}, ("empty", "")),
+        ({"exception": SpanException("E", "caught")}, ("empty", "")),
     ],
 )
 def test_the_output_preview_shows_the_answer_or_the_error(given: dict[str, Any], expected: tuple[str, str]) -> None:

@@ -26,7 +26,7 @@ from palaver.core.events import (
 )
 from palaver.core.messages import Data, File, Message, Text, ToolCall, ToolResult, Usage
 from palaver.core.runs import Call, Origin, Secret
-from palaver.traces.model import Raised, RawSpan, Span, SpanEvent, Tool
+from palaver.traces.model import RawSpan, Span, SpanEvent, SpanException, Tool
 from palaver.traces.otlp.limits import MAX_TEXT_BYTES
 from palaver.traces.run_facts import NO_PARENT_ID, ReportedTool, RunFacts
 from palaver.traces.run_spans import MAX_CONTENT_BYTES, build_run_spans, derive_span_id
@@ -193,7 +193,7 @@ def test_the_span_of_a_failed_run_has_its_error_and_its_partial_answer() -> None
     )
 
     assert (span.status, span.status_message, span.finish) == ("error", "No such model.", "error")
-    assert span.exception == Raised("model_gone", "No such model.")
+    assert span.exception == SpanException("model_gone", "No such model.")
     assert span.events == (
         SpanEvent("exception", time_after(7), {"exception.type": "model_gone", "exception.message": "No such model."}),
     )

@@ -7,7 +7,7 @@ import pytest
 
 from palaver.core import json
 from palaver.core.messages import Message
-from palaver.traces.model import Link, Raised, RawSpan, SpanEvent
+from palaver.traces.model import Link, RawSpan, SpanEvent, SpanException
 from palaver.traces.otlp.limits import MAX_EVENTS, MAX_LINKS, MAX_SPAN_BYTES, MAX_TEXT_BYTES
 from palaver.traces.run_facts import SpanOwner
 from palaver.traces.sdk_spans import build_sdk_spans, to_raw_span, to_run_span
@@ -158,7 +158,7 @@ def test_a_metadata_span_has_only_numbers_and_names() -> None:
     )
 
     assert b"said" not in json.encode(span)
-    assert (span.kind, span.model, span.inputs, span.exception) == ("llm", "m", None, Raised("E", ""))
+    assert (span.kind, span.model, span.inputs, span.exception) == ("llm", "m", None, SpanException("E", ""))
     assert span.usage is not None
 
 

@@ -14,7 +14,7 @@ from palaver.core.messages import Message, ToolCall, Usage
 from palaver.traces import span_mapper
 from palaver.traces.conventions import gen_ai, openinference
 from palaver.traces.conventions.attributes import SpanFields
-from palaver.traces.model import Raised, RawSpan, Span, SpanEvent, Tool
+from palaver.traces.model import RawSpan, Span, SpanEvent, SpanException, Tool
 from palaver.traces.span_mapper import to_span
 from tests.growth import assert_linear
 
@@ -239,18 +239,18 @@ def exception_event(**attributes: Any) -> SpanEvent:
 @pytest.mark.parametrize(
     ("events", "exception"),
     [
-        ((exception_event(type="ValueError", message="no", stacktrace="…"),), Raised("ValueError", "no")),
-        ((exception_event(type="A", message="a"), exception_event(type="B", message="b")), Raised("B", "b")),
-        ((exception_event(type="A", message="a"), exception_event()), Raised("A", "a")),
-        ((exception_event(message="only"),), Raised("", "only")),
-        ((exception_event(type="T", message=7),), Raised("T", "")),
+        ((exception_event(type="ValueError", message="no", stacktrace="…"),), SpanException("ValueError", "no")),
+        ((exception_event(type="A", message="a"), exception_event(type="B", message="b")), SpanException("B", "b")),
+        ((exception_event(type="A", message="a"), exception_event()), SpanException("A", "a")),
+        ((exception_event(message="only"),), SpanException("", "only")),
+        ((exception_event(type="T", message=7),), SpanException("T", "")),
         ((SpanEvent("other", START, {"exception.type": "A"}),), None),
         ((), None),
     ],
     ids=repr,
 )
 def test_the_last_exception_is_recorded_and_does_not_change_the_status(
-    events: tuple[SpanEvent, ...], exception: Raised | None
+    events: tuple[SpanEvent, ...], exception: SpanException | None
 ) -> None:
     span = to_span(raw_span({}, events=events), project="p")
 

@@ -153,7 +153,7 @@ async def test_work_runs_in_a_thread_of_the_writer() -> None:
 async def test_requests_are_refused_until_capacity_is_released() -> None:
     async with open_writer(max_request_bytes=100) as setup:
         with setup.writer.reserve(100):
-            with pytest.raises(Overloaded, match="send them again in a moment"), setup.writer.reserve(1):
+            with pytest.raises(Overloaded, match="faster than they can be written"), setup.writer.reserve(1):
                 pass
             with pytest.raises(Overloaded):
                 setup.writer.check_capacity()

@@ -96,7 +96,7 @@ def test_inputs_are_read_and_python_defaults_are_left_to_python() -> None:
 def test_null_is_passed_only_where_the_type_allows_it() -> None:
     assert bind_call(headline, {"text": "a", "on": None}) == {"text": "a", "on": None}
     assert bind_call(headline, {"text": None}) == [
-        ("invalid_input", "/inputs/text", "Input 'text' does not fit: Expected `str`, got `null`.")
+        ("invalid_input", "/inputs/text", "Input 'text' must be a string, not null.")
     ]
 
 
@@ -105,12 +105,12 @@ def test_every_fault_is_listed_with_its_pointer() -> None:
         headline, {"words": "8", "style": "shrill", "colour": 1, "a/b~c": 2}, {"heat": "hot", "cold": 0}
     ) == [
         ("missing_input", "/inputs/text", "Input 'text' is required."),
-        ("invalid_input", "/inputs/words", "Input 'words' does not fit: Expected `int`, got `str`."),
-        ("invalid_input", "/inputs/style", "Input 'style' does not fit: Invalid enum value 'shrill'."),
-        ("unknown_input", "/inputs/colour", "There is no input 'colour'. Known: text, words, style, on."),
-        ("unknown_input", "/inputs/a~1b~0c", "There is no input 'a/b~c'. Known: text, words, style, on."),
-        ("invalid_parameter", "/parameters/heat", "Parameter 'heat' does not fit: Expected `float`, got `str`."),
-        ("unknown_parameter", "/parameters/cold", "There is no parameter 'cold'. Known: heat."),
+        ("invalid_input", "/inputs/words", "Input 'words' must be an integer, not a string."),
+        ("invalid_input", "/inputs/style", "Input 'style' has an invalid value: 'shrill'."),
+        ("unknown_input", "/inputs/colour", "Unknown input 'colour'. Available: text, words, style, on."),
+        ("unknown_input", "/inputs/a~1b~0c", "Unknown input 'a/b~c'. Available: text, words, style, on."),
+        ("invalid_parameter", "/parameters/heat", "Parameter 'heat' must be a number, not a string."),
+        ("unknown_parameter", "/parameters/cold", "Unknown parameter 'cold'. Available: heat."),
     ]
 
 
@@ -121,13 +121,13 @@ def test_a_fault_inside_an_input_has_a_nested_pointer() -> None:
         (
             "invalid_input",
             "/inputs/inner/1/depth",
-            "Input 'inner' does not fit: Input should be a valid integer.",
+            "Input 'inner' at /1/depth is invalid: Input should be a valid integer.",
         ),
-        ("invalid_input", "/inputs/inner/2/depth", "Input 'inner' does not fit: Field required."),
+        ("invalid_input", "/inputs/inner/2/depth", "Input 'inner' at /2/depth is invalid: Field required."),
         (
             "invalid_parameter",
             "/parameters/inner/depth",
-            "Parameter 'inner' does not fit: Input should be a valid integer.",
+            "Parameter 'inner' at /depth is invalid: Input should be a valid integer.",
         ),
     ]
 
@@ -136,8 +136,8 @@ def test_a_function_without_inputs_lists_none_as_known() -> None:
     def f() -> None: ...
 
     assert bind_call(f, {"x": 1}, {"y": 1}) == [
-        ("unknown_input", "/inputs/x", "There is no input 'x'. Known: none."),
-        ("unknown_parameter", "/parameters/y", "There is no parameter 'y'. Known: none."),
+        ("unknown_input", "/inputs/x", "Unknown input 'x'. Available: none."),
+        ("unknown_parameter", "/parameters/y", "Unknown parameter 'y'. Available: none."),
     ]
 
 
@@ -147,7 +147,7 @@ def test_a_long_name_is_cut_in_the_message() -> None:
     ((_, pointer, message),) = bind_call(f, {"x" * 500: 1})
 
     assert pointer == "/inputs/" + "x" * 500
-    assert message == f"There is no input '{'x' * 80}'. Known: none."
+    assert message == f"Unknown input '{'x' * 80}'. Available: none."
 
 
 def test_a_call_lists_at_most_twenty_faults() -> None:
@@ -178,7 +178,7 @@ def test_keyword_arguments_do_not_take_the_names_of_other_parameters(name: str) 
     ) -> None: ...
 
     assert bind_call(f, {name: "evil"}) == [
-        ("unknown_input", f"/inputs/{name}", f"There is no input {name!r}. Known: none.")
+        ("unknown_input", f"/inputs/{name}", f"Unknown input {name!r}. Available: none.")
     ]
 
 
@@ -231,7 +231,7 @@ def test_a_config_may_reject_a_combination_of_valid_fields(kind: Any) -> None:
     ((code, pointer, message),) = bind_call(function_with_config(kind), {}, {"low": 3})
 
     assert (code, pointer) == ("invalid_parameter", "/parameters")
-    assert message.startswith("The parameters do not fit: ")
+    assert message.startswith("Invalid parameters: ")
     assert message.endswith("low is above high.")
 
 
@@ -240,7 +240,7 @@ def test_the_constraints_of_a_pydantic_config_are_checked() -> None:
         (
             "invalid_parameter",
             "/parameters/high",
-            "Parameter 'high' does not fit: Input should be less than or equal to 10.",
+            "Parameter 'high' is invalid: Input should be less than or equal to 10.",
         )
     ]
 
@@ -282,5 +282,5 @@ def test_an_error_message_with_final_punctuation_gets_no_full_stop() -> None:
             raise ValueError("Never!")
 
     assert bind_call(function_with_config(Strict), {}, {"low": 1}) == [
-        ("invalid_parameter", "/parameters", "The parameters do not fit: Never!")
+        ("invalid_parameter", "/parameters", "Invalid parameters: Never!")
     ]

@@ -58,7 +58,7 @@ def test_finish_sets_the_finish_reason(reason: FinishReason) -> None:
 
 
 def test_an_unknown_finish_reason_is_rejected() -> None:
-    with pytest.raises(ValueError, match=r"finish\(\) takes one of stop, length, .*, not 'tired'"):
+    with pytest.raises(ValueError, match=r"invalid finish reason 'tired': must be one of stop, length, "):
         context().finish("tired")  # type: ignore[arg-type]
 
 
@@ -132,5 +132,5 @@ def test_a_file_can_be_fetched_until_the_run_has_ended() -> None:
     ctx.close()
 
     assert before == b"text/plain"
-    with pytest.raises(RuntimeError, match=r"ctx.fetch\(\) after the run has ended"):
+    with pytest.raises(RuntimeError, match=r"ctx.fetch\(\) called after the run has ended"):
         ctx.fetch(File("text/plain", file_id="file_1"))

@@ -144,12 +144,11 @@ def test_no_hint_is_given_where_none_is_needed() -> None:
 
 
 NO_HISTORY_MESSAGE = (
-    "headline is declared as a chat but takes no history: give it a parameter named messages, "
-    "or declare it with @workflow."
+    "headline is declared as a chat but has no parameter for the message history. "
+    "Add a parameter named messages, or use @workflow."
 )
 INVALID_NAME_MESSAGE = (
-    "Workflow name '<lambda>' cannot stand in a URL: use letters, digits, '_', '-', '.', at most 64, "
-    "and pass name= to choose another."
+    "Workflow name '<lambda>' is not URL-safe. Set name= to at most 64 characters: letters, digits, '_', '-' and '.'."
 )
 
 INVALID_DECLARATIONS: dict[str, tuple[Any, str, str]] = {
@@ -166,7 +165,7 @@ INVALID_DECLARATIONS: dict[str, tuple[Any, str, str]] = {
     "a chat that is none": (
         lambda: chat(tutor, flags={"is_chat": False}),
         "contradictory_flags",
-        "tutor is declared with @chat and flags is_chat=False: use @workflow instead.",
+        "tutor: @chat can't be combined with the flag is_chat=False. Use @workflow instead.",
     ),
     "a flag that is no boolean": (
         lambda: chat(tutor, flags={"is_beta": 1}),  # type: ignore[dict-item]
@@ -182,7 +181,7 @@ INVALID_DECLARATIONS: dict[str, tuple[Any, str, str]] = {
         lambda: chat(tutor, limit={"seconds": 1}),  # type: ignore[call-overload]
         "invalid_option",
         (
-            "tutor: there is no option limit. Known: name, description, flags, on_disconnect, system, limits, turns,"
+            "tutor: unknown option limit. Available: name, description, flags, on_disconnect, system, limits, turns,"
             " idempotent, record, health, readme, redact."
         ),
     ),
@@ -194,7 +193,7 @@ INVALID_DECLARATIONS: dict[str, tuple[Any, str, str]] = {
     "a readme that is no text": (
         lambda: chat(tutor, readme=7),  # type: ignore[call-overload]
         "invalid_option",
-        "tutor: readme must be a text, not 7.",
+        "tutor: readme must be a string, not 7.",
     ),
     "an option outside its words": (
         lambda: chat(tutor, system="obey"),  # type: ignore[call-overload]
@@ -204,17 +203,17 @@ INVALID_DECLARATIONS: dict[str, tuple[Any, str, str]] = {
     "text": (
         lambda: chat("tutor"),
         "not_a_workflow",
-        "'tutor' is no workflow: declare a function, a coroutine or a generator.",
+        "'tutor' is not a workflow. Expected a function, coroutine function or generator function.",
     ),
     "a class": (
         lambda: chat(dict),
         "not_a_workflow",
-        "<class 'dict'> is no workflow: declare a function, a coroutine or a generator.",
+        "<class 'dict'> is not a workflow. Expected a function, coroutine function or generator function.",
     ),
     "a builtin that does not say what it takes": (
         lambda: workflow(max),
         "not_a_workflow",
-        "<built-in function max> does not say what it takes: wrap it in a function of yours.",
+        "Cannot read the signature of <built-in function max>. Wrap it in a Python function.",
     ),
 }
 
@@ -231,7 +230,7 @@ def test_an_invalid_declaration_is_rejected(case: str) -> None:
 
 @pytest.mark.parametrize("flag", ["stream", "trim", "force", "resolve"])
 def test_a_flag_of_a_single_call_is_rejected_on_a_workflow(flag: str) -> None:
-    with pytest.raises(DeclarationError, match="is a flag of one call") as refused:
+    with pytest.raises(DeclarationError, match="applies to a single call") as refused:
         chat(tutor, flags={flag: True})
 
     assert refused.value.code == "invalid_flag"

@@ -29,21 +29,21 @@ INVALID_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"system": None}, "w: system must be one of 'keep', 'drop', 'reject', not None."),
     (
         {"limits": {"second": 1}},
-        "w: limits takes seconds, events and bytes: Object contains unknown field `second`.",
+        "w: invalid limits (supported: seconds, events, bytes): Object contains unknown field `second`.",
     ),
     (
         {"limits": {"seconds": "1"}},
-        "w: limits takes seconds, events and bytes: Expected `float | null`, got `str` - at `$.seconds`.",
+        "w: invalid limits (supported: seconds, events, bytes): Expected `float | null`, got `str` - at `$.seconds`.",
     ),
     (
         {"limits": {"events": 0}},
-        "w: limits takes seconds, events and bytes: Expected `int` >= 1 - at `$.events`.",
+        "w: invalid limits (supported: seconds, events, bytes): Expected `int` >= 1 - at `$.events`.",
     ),
     (
         {"limits": Limits(seconds=-1)},
-        "w: limits takes seconds, events and bytes: Expected `float` > 0.0 - at `$.seconds`.",
+        "w: invalid limits (supported: seconds, events, bytes): Expected `float` > 0.0 - at `$.seconds`.",
     ),
-    ({"limits": 5}, "w: limits takes seconds, events and bytes: Expected `object`, got `int`."),
+    ({"limits": 5}, "w: invalid limits (supported: seconds, events, bytes): Expected `object`, got `int`."),
 ]
 
 

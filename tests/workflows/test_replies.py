@@ -35,7 +35,7 @@ def test_a_palaver_value_may_be_emitted(value: Any, is_chat: bool) -> None:
 
 @pytest.mark.parametrize("value", ["text", None, {"role": "assistant", "content": "Hi."}, b"x", Returned(1)], ids=repr)
 def test_emitting_any_other_value_is_a_bad_stream(value: Any) -> None:
-    with pytest.raises(BadStream, match=rf"not a {type(value).__name__}"):
+    with pytest.raises(BadStream, match=rf"not {type(value).__name__}\."):
         feed_reply(Emitted(value))
 
 
@@ -86,8 +86,8 @@ def test_dropped_messages_and_converted_values_are_warned_about_once() -> None:
     assert replies.warnings == [
         "dropped a user message from a chat's reply",
         "dropped a system message from a chat's reply",
-        "a chat gave a value of type int, which is no message; it is shown as data",
-        "a chat gave a value of type float, which is no message; it is shown as data",
+        "a chat returned a value of type int, which is not a message; it is shown as data",
+        "a chat returned a value of type float, which is not a message; it is shown as data",
     ]
 
 

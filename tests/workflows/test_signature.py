@@ -180,8 +180,8 @@ def test_a_chat_without_a_history_parameter_is_rejected() -> None:
             signature(function)
         assert refused.value.code == "chat_without_messages"
         assert refused.value.message == (
-            "w is declared as a chat but takes no history: give it a parameter named messages, "
-            "or declare it with @workflow."
+            "w is declared as a chat but has no parameter for the message history. "
+            "Add a parameter named messages, or use @workflow."
         )
 
 
@@ -218,7 +218,7 @@ def test_positional_only_parameters_are_recognized() -> None:
 
 
 def test_a_callable_without_a_signature_is_rejected() -> None:
-    with pytest.raises(NotAWorkflow, match="does not say what it takes"):
+    with pytest.raises(NotAWorkflow, match="Cannot read the signature of"):
         signature(max, is_chat=False)
 
 
@@ -228,7 +228,7 @@ def test_a_callable_without_a_signature_is_rejected() -> None:
 def test_two_parameters_with_the_same_name_are_rejected() -> None:
     def f(config: Config, heat: Annotated[float, Parameter()] = 0.2) -> None: ...
 
-    with pytest.raises(DeclarationError, match="w has two parameters named 'heat': rename one of them"):
+    with pytest.raises(DeclarationError, match=r"w has two parameters named 'heat'\. Rename one of them"):
         signature(f, is_chat=False)
 
 
@@ -239,7 +239,7 @@ class Unread(msgspec.Struct):
 def test_a_config_whose_fields_cannot_be_read_is_rejected() -> None:
     def f(config: Unread) -> None: ...
 
-    with pytest.raises(DeclarationError, match="The fields of Unread cannot be read: name 'Decimal' is not defined"):
+    with pytest.raises(DeclarationError, match="Cannot read the fields of Unread: name 'Decimal' is not defined"):
         signature(f, is_chat=False)
 
 

@@ -7,20 +7,21 @@ from pathlib import Path
 import click
 import msgspec
 
-from palaver.cli.database import database_url, postgres_command, sqlite_path
+from palaver.cli.database import database_failures, database_url, postgres_command, sqlite_path
 from palaver.cli.options import db_option
 from palaver.errors import SettingsError
 from palaver.outbound import printable
 
 
 @click.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
 @db_option
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def command(file: Path, db: str | None, as_json: bool) -> None:
-    """Write a backup of the database to FILE, a zip that only you can read; a server may be at work meanwhile.
+    """Back up the database to FILE, a zip archive that only you can read.
 
-    For PostgreSQL, use its own programs: the error shows the line.
+    It works while the server is running. For PostgreSQL, use pg_dump instead:
+    the error message shows the command.
 
     \b
     Examples:
@@ -33,10 +34,11 @@ def command(file: Path, db: str | None, as_json: bool) -> None:
     path = sqlite_path(url)
     if path is None:
         line = postgres_command("pg_dump", "--format=custom", f"--file={file}", f"--dbname={url}")
-        raise SettingsError(f"PostgreSQL has a program for that: {line}")
-    manifest = backup.create_backup(path, file, version=version("palaver"), now=datetime.now(UTC))
+        raise SettingsError(f"palaver backup supports SQLite only. For PostgreSQL, run: {line}")
+    with database_failures():
+        manifest = backup.create_backup(path, file, version=version("palaver"), now=datetime.now(UTC))
     if as_json:
         click.echo(msgspec.json.encode(manifest).decode())
     else:
         size = sum(part.bytes for part in manifest.files)
-        click.echo(printable(f"{file}: {path}, {size:,} bytes, form {manifest.schema}.", 2000))
+        click.echo(printable(f"{file}: {path}, {size:,} bytes, schema version {manifest.schema}.", 2000))

@@ -5,13 +5,21 @@ import codecs
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import click
 
-from palaver.cli.workflow_lookup import LOCAL_SERVER_URL, find_workflow, is_listening, is_target, is_url
+from palaver.cli.input_files import open_input
+from palaver.cli.output import error_reason
+from palaver.cli.workflow_lookup import (
+    LOCAL_SERVER_URL,
+    find_workflow,
+    is_listening,
+    is_target,
+    is_url,
+    require_valid_url,
+)
 from palaver.core import json
 from palaver.errors import PalaverError, TargetNotFound, UpstreamFailed
 from palaver.outbound import client as outbound
@@ -68,7 +76,7 @@ async def call_service(
                 return _parse_reply(response.status_code, await response.aread())
             return await _follow_stream(response.aiter_bytes(), on_text)
     except httpx.HTTPError as error:
-        raise UpstreamFailed(f"{path} could not be reached: {printable(str(error))}") from None
+        raise UpstreamFailed(f"Cannot reach {path}: {printable(str(error)).rstrip('.')}.") from None
 
 
 def _parse_reply(status: int, body: bytes) -> ServiceReply:
@@ -78,7 +86,7 @@ def _parse_reply(status: int, body: bytes) -> ServiceReply:
         case {"code": int(), "message": str()} as error:
             return ServiceReply(json.encode(error), is_error=True)
         case _:
-            raise UpstreamFailed(f"The server answered {status}.")
+            raise UpstreamFailed(f"The server responded with status {status}.")
 
 
 async def _follow_stream(body: AsyncIterator[bytes], on_text: Callable[[str], None]) -> ServiceReply:
@@ -96,7 +104,7 @@ async def _follow_stream(body: AsyncIterator[bytes], on_text: Callable[[str], No
             elif text := _event_text(event_name, value, has_text):
                 has_text = True
                 on_text(text)
-    raise UpstreamFailed("The stream broke off before its end.")
+    raise UpstreamFailed("The stream ended unexpectedly.")
 
 
 def _event_text(name: str, data: bytes, has_text: bool) -> str:
@@ -116,30 +124,34 @@ _TIMEOUT_S = 600.0
 
 @click.command()
 @click.argument("name", metavar="NAME|TARGET|URL")
-@click.argument("payload", type=click.File("rb"))
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the reply to this file.")
+@click.argument("payload", metavar="PAYLOAD")
+@click.option("-o", "--output", metavar="FILE", help="Write the reply to FILE.")
 @click.option("-O", "to_stdout", is_flag=True, help="Write the reply to standard output (the default).")
-@click.option("--stream", is_flag=True, help="Show what it says as it comes.")
-@click.option("--url", help=f"The server to look NAME up on ({LOCAL_SERVER_URL} if it runs, else installed workflows).")
-def command(name: str, payload: BinaryIO, output: Path | None, to_stdout: bool, stream: bool, url: str | None) -> int:
-    """Call a workflow with the JSON in PAYLOAD: a file, or - for standard input.
+@click.option("--stream", is_flag=True, help="Stream the reply as it is generated.")
+@click.option("--url", help=f"Server that has NAME (default: {LOCAL_SERVER_URL} if running, else installed workflows).")
+def command(name: str, payload: str, output: str | None, to_stdout: bool, stream: bool, url: str | None) -> int:
+    """Call a workflow with the JSON in PAYLOAD, a file or - for standard input.
 
-    An object with `inputs`, `messages` or `data` is the body of /invoke, whose reply is printed; with --stream its
-    records, one line each. Anything else is the payload of a service, POST /services/NAME, whose document is printed;
-    with --stream its text goes to standard error as it comes. Exit code 1: it failed, and standard error says why, of
-    a service with its error object in one line of JSON.
+    An object with `inputs`, `messages` or `data` is sent to /NAME/invoke. With
+    --stream, the records of the reply are printed one per line. Any other JSON
+    is sent to /services/NAME. With --stream, the text is printed to standard
+    error while it is generated, followed by the document on standard output.
+
+    Exit code 1 means that the call failed. A service's error object is printed
+    to standard error as one line of JSON.
 
     \b
     Examples:
       palaver call headline payload.json
-      echo '{"inputs": {"text": "It rained all day."}}' | palaver call headline - -O
+      echo '{"inputs": {"text": "It rained."}}' | palaver call headline - -O
       palaver call eliza payload.json --stream --url http://localhost:8642
-      echo '{"content": "I need a holiday", "history": []}' | palaver call eliza - --stream
+      echo '{"content": "Hi", "history": []}' | palaver call eliza - --stream
       palaver call app.py:tutor payload.json -o reply.json
     """
     if output is not None and to_stdout:
-        raise click.UsageError("-o and -O say different things: give one of them.")
-    body = payload.read()
+        raise click.UsageError("-o can't be combined with -O.")
+    with open_input(payload) as stream_in:
+        body = stream_in.read()
     parsed = json.decode(body)  # Reject a payload that is not JSON here, not on the server.
     if is_service_call(name, parsed):
         return asyncio.run(_print_service_reply(name, url, body, stream, output))
@@ -148,11 +160,14 @@ def command(name: str, payload: BinaryIO, output: Path | None, to_stdout: bool, 
     return 0
 
 
-def _open_output(output: Path | None) -> IO[Any]:
-    return output.open("wb") if output is not None else click.open_file("-", "wb")
+def _open_output(output: str | None) -> IO[Any]:
+    try:
+        return click.open_file(output or "-", "wb")
+    except OSError as error:
+        raise TargetNotFound(f"Cannot write {output}: {error_reason(error)}.") from None
 
 
-async def _print_service_reply(name: str, url: str | None, body: bytes, stream: bool, output: Path | None) -> int:
+async def _print_service_reply(name: str, url: str | None, body: bytes, stream: bool, output: str | None) -> int:
     client, path = _open_client(name, url, is_service=True)
     printer = _StreamPrinter()
     try:
@@ -199,7 +214,7 @@ async def _call(name: str, url: str | None, body: bytes, stream: bool, output_fi
             if not stream:
                 output_file.write(b"\n")
     except httpx.HTTPError as error:
-        raise UpstreamFailed(f"{path} could not be reached: {printable(str(error))}") from None
+        raise UpstreamFailed(f"Cannot reach {path}: {printable(str(error)).rstrip('.')}.") from None
 
 
 def _terminal_filter() -> Callable[[bytes], bytes]:
@@ -213,9 +228,12 @@ def _open_client(
 ) -> "tuple[AbstractAsyncContextManager[httpx.AsyncClient], str]":
     """Return a client and URL: of a server, or of the workflow run in this process."""
     if is_url(name):
+        require_valid_url(name)
         base = name.rstrip("/")
         invoke_url = base if base.endswith("/invoke") else f"{base}/invoke"
         return outbound(timeout=_TIMEOUT_S), service_url(base) if is_service else invoke_url
+    if url is not None:
+        require_valid_url(url)
     if not is_target(name) and (url is not None or is_listening(LOCAL_SERVER_URL)):
         return outbound(timeout=_TIMEOUT_S), (url or LOCAL_SERVER_URL).rstrip("/") + _path(name, is_service=is_service)
     from palaver.testing import client
@@ -236,7 +254,7 @@ def _response_error(status: int, body: bytes) -> PalaverError:
         case {"status": {"message": str(message), **status_fields}}:
             return UpstreamFailed("; ".join(_error_details(status_fields.get("errors"))) or message)
         case _:
-            return UpstreamFailed(f"The server answered {status}.")
+            return UpstreamFailed(f"The server responded with status {status}.")
 
 
 def _error_details(errors: Any) -> list[str]:

@@ -56,7 +56,7 @@ class ChatScreen:
         if self._is_interactive:
             summary = f" · {printable(description.description)}" if description.description else ""
             self._console.print(Styled.assemble((self._name, "bold magenta"), (summary, "dim")))
-            self._console.print(Styled("/help shows the commands, /quit leaves", "dim"))
+            self._console.print(Styled("Type /help for commands, /quit to exit", "dim"))
 
     def ask(self) -> str | None:
         """Return the next line, or None at the end."""
@@ -70,7 +70,7 @@ class ChatScreen:
             self._console.print()
             return None
         except KeyboardInterrupt:
-            self._console.print(Styled("\n/quit leaves", "dim"))
+            self._console.print(Styled("\nType /quit to exit", "dim"))
             return ""
 
     @contextmanager
@@ -133,7 +133,7 @@ class ChatScreen:
         if not reply.messages and reply.finish == "stop":
             self.note("(no answer)")
         if reply.usage is not None and self._is_interactive:
-            self.note(f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out")
+            self.note(f"{reply.usage.input_tokens} input tokens, {reply.usage.output_tokens} output tokens")
 
     def error(self, message: str) -> None:
         self._end_line()
@@ -149,7 +149,7 @@ class ChatScreen:
             text = text or ", ".join(_format_value(result.output) for result in message.tool_results)
             self._console.print(Styled.assemble((f"{message.role}: ", "dim"), printable_lines(text)))
         if not messages:
-            self.note("Nothing has been said yet.")
+            self.note("No messages yet.")
 
     def _start_answer(self) -> None:
         if self._is_at_line_start and self._is_interactive:
@@ -182,20 +182,25 @@ def _format_value(value: object) -> str:
 
 
 HELP_TEXT = """\
-/quit      leave (Ctrl+D does too)
-/again     ask the last question again
-/reset     forget the conversation
+/quit      exit (or press Ctrl+D)
+/again     resend the last message
+/reset     start a new conversation
 /history   show the conversation
-Ctrl+C stops an answer."""
+Press Ctrl+C to stop an answer."""
 
 
 @click.command()
 @click.argument("name", metavar="NAME|TARGET|URL")
-@click.option("-i", "--input", "inputs", multiple=True, metavar="KEY=VALUE", help="An input beside the messages.")
-@click.option("-p", "--parameter", "parameters", multiple=True, metavar="KEY=VALUE", help="A parameter.")
-@click.option("--url", help="The server to look NAME up on.")
+@click.option("-i", "--input", "inputs", multiple=True, metavar="KEY=VALUE", help="Set an input. Repeatable.")
+@click.option(
+    "-p", "--parameter", "parameters", multiple=True, metavar="KEY=VALUE", help="Set a parameter. Repeatable."
+)
+@click.option("--url", help="Server that has NAME.")
 def command(name: str, inputs: tuple[str, ...], parameters: tuple[str, ...], url: str | None) -> None:
-    """Talk to a workflow: a NAME on the local server or installed, a TARGET such as app.py:tutor, or a URL.
+    """Chat with a workflow in the terminal.
+
+    Pass a NAME on the local server or of an installed workflow, a TARGET such
+    as app.py:tutor, or a URL.
 
     \b
     Examples:
@@ -205,7 +210,9 @@ def command(name: str, inputs: tuple[str, ...], parameters: tuple[str, ...], url
     """
     workflow = find_workflow(name, url=url)
     if not workflow.description.is_chat:
-        raise NotAWorkflow(f"{workflow.description.name} is not a chat: use palaver call {name} payload.json.")
+        raise NotAWorkflow(
+            f"Workflow {workflow.description.name!r} is not a chat. Use `palaver call {name} payload.json` instead."
+        )
     ChatSession(workflow, inputs=_parse_pairs(inputs), parameters=_parse_pairs(parameters)).run()
 
 
@@ -249,7 +256,7 @@ class ChatSession:
                 return self._last_question
             case "/reset":
                 self._messages, self._session = [], secrets.token_hex(16)
-                self._screen.note("The conversation is forgotten.")
+                self._screen.note("Started a new conversation.")
             case "/history":
                 self._screen.history(self._messages)
             case _:
@@ -298,7 +305,7 @@ def _parse_pairs(items: Iterable[str]) -> dict[str, Any]:
     for pair in items:
         key, equals, value = pair.partition("=")
         if not equals:
-            raise click.UsageError(f"{pair!r} is not KEY=VALUE.")
+            raise click.UsageError(f"Invalid value {pair!r}: expected KEY=VALUE.")
         pairs[key] = json.parse_or_text(value)
     return pairs
 

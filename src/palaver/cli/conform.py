@@ -1,21 +1,23 @@
-"""palaver conform: grade a server's streams, or one that was recorded."""
+"""palaver conform: check a server's streams, or a recorded one, against the protocol rules."""
 
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 from urllib.parse import urlsplit
 
 import click
 import msgspec
 from msgspec import Struct
 
+from palaver.cli.input_files import open_input
 from palaver.cli.output import format_json
+from palaver.cli.workflow_lookup import require_valid_url
 from palaver.conform import RULES, Protocol, Report, Violation, grade, grade_body, grade_refusal, grade_unanswered
 from palaver.conform.ui_stream import Version
 from palaver.core import json
 from palaver.errors import PalaverError, UpstreamFailed
-from palaver.outbound import check_url, printable, read_limited
+from palaver.outbound import check_headers, printable, read_limited
 from palaver.outbound import client as outbound
 
 if TYPE_CHECKING:
@@ -174,18 +176,26 @@ class _Response(NamedTuple):
 
 @click.command()
 @click.argument("url", required=False)
-@click.option("--file", "recorded", type=click.File("rb"), help="Grade this recorded stream (- for standard input).")
-@click.option("--protocol", type=click.Choice(get_args(Protocol)), help="Grade this one only.")
-@click.option("--model", help="The model to ask for.")
-@click.option("--prompt", default=PROMPT, show_default=True, help="What to say.")
-@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send this header along.")
-@click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0.1), help="Seconds per request.")
-@click.option("--ui-version", type=click.Choice(["5", "6", "7"]), default="6", show_default=True, help="Of the AI SDK.")
-@click.option("--strict", is_flag=True, help="Fail on rules that no client breaks without, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print the grades as JSON.")
+@click.option("--file", "recorded", metavar="FILE", help="Check a recorded stream (- for standard input).")
+@click.option("--protocol", type=click.Choice(get_args(Protocol)), help="Check only this protocol.")
+@click.option("--model", help="Model to request.")
+@click.option("--prompt", default=PROMPT, show_default=True, help="Message to send.")
+@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send this header. Repeatable.")
+@click.option(
+    "--timeout",
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(min=0.1),
+    help="Timeout per request, in seconds.",
+)
+@click.option(
+    "--ui-version", type=click.Choice(["5", "6", "7"]), default="6", show_default=True, help="AI SDK version."
+)
+@click.option("--strict", is_flag=True, help="Also fail on SHOULD rules.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(
     url: str | None,
-    recorded: BinaryIO | None,
+    recorded: str | None,
     protocol: Protocol | None,
     headers: Sequence[str],
     as_json: bool,
@@ -193,26 +203,30 @@ def command(
     ui_version: str,
     **options: Any,
 ) -> int:
-    """Grade the streams of the server at URL, or a recorded one: Responses, Chat Completions, UI streams, services.
+    """Check a server's streams, or a recorded one, against the protocol rules.
 
-    URL is a base, with or without /v1, or an endpoint. Exit code 0: every rule is kept that clients need; 1: one is
-    broken; 2: nothing could be graded.
+    Protocols: Responses, Chat Completions, UI streams and services. URL is a
+    base URL, with or without /v1, or an endpoint.
+
+    Exit code 0: no violations of rules that clients rely on; 1: violations, or
+    nothing could be checked; 2: wrong usage.
 
     \b
     Examples:
       palaver conform http://localhost:8642/eliza
       palaver conform http://localhost:8642/services/eliza --strict
-      palaver conform https://example.org/v1 --model tutor --header 'authorization: Bearer …' --json
-      curl -N …/v1/responses -d … | palaver conform --file - --protocol responses --strict
+      palaver conform https://example.org/v1 --header 'authorization: Bearer …'
+      curl -N …/v1/responses -d … | palaver conform --file - --protocol responses
     """
     if (url is None) == (recorded is None):
-        raise click.UsageError("Give a URL, or --file with a recorded stream.")
+        raise click.UsageError("Pass either a URL or --file.")
     version = cast("Literal[5, 6, 7]", int(ui_version))
     grade_options = _GradeOptions(**options, ui_version=version, seconds=timeout)
     if recorded is not None:
         if protocol is None:
-            raise click.UsageError("A recorded stream does not say what it is: give --protocol.")
-        report = grade(recorded.read(), protocol, ui_version=version, strict=grade_options.strict)
+            raise click.UsageError("--file requires --protocol.")
+        with open_input(recorded) as stream:
+            report = grade(stream.read(), protocol, ui_version=version, strict=grade_options.strict)
         checks = [_GradedCheck(protocol=protocol, check="stream", url="a recorded stream", report=report)]
     else:
         assert url is not None
@@ -221,16 +235,20 @@ def command(
         _print_json(checks, grade_options)
     else:
         _print_table(checks)
-    if all(check.report is None for check in checks):
-        return 2
-    return 0 if all(check.report is None or check.report.ok for check in checks) else 1
+    reports = [check.report for check in checks if check.report is not None]
+    return 0 if reports and all(report.ok for report in reports) else 1
 
 
 def _parse_header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon:
-        raise click.UsageError("A header is written as 'name: value'.")
-    return name.strip(), value.strip()
+        raise click.UsageError("Invalid --header: expected 'NAME: VALUE'.")  # The value may be a secret.
+    header = {name.strip(): value.strip()}
+    try:
+        check_headers(header)
+    except PalaverError:
+        raise click.UsageError(f"Invalid --header {name.strip()!r}: not allowed in HTTP.") from None
+    return next(iter(header.items()))
 
 
 # Requests
@@ -239,19 +257,16 @@ def _parse_header(text: str) -> tuple[str, str]:
 async def _grade_server(
     url: str, protocol: Protocol | None, headers: dict[str, str], options: _GradeOptions
 ) -> list[_GradedCheck]:
-    try:
-        check_url(url)
-        urls = probe_urls(url, protocol)
-        if not urls.endpoints:
-            raise click.UsageError("A service has a name: give its URL, as …/services/NAME.")
-        async with outbound(headers=headers, timeout=options.seconds) as http:
-            model = options.model or await _find_only_model(http, urls)
-            checks: list[_GradedCheck] = []
-            for endpoint_protocol, endpoint in urls.endpoints.items():
-                checks += await _grade_endpoint(http, endpoint_protocol, endpoint, options._replace(model=model))
-            return checks
-    except PalaverError as error:  # An unusable URL or header, or an unreachable server.
-        raise click.ClickException(printable(error.message, 500)) from None
+    require_valid_url(url)
+    urls = probe_urls(url, protocol)
+    if not urls.endpoints:
+        raise click.UsageError("The URL of a service must have the form …/services/NAME.")
+    async with outbound(headers=headers, timeout=options.seconds) as http:
+        model = options.model or await _find_only_model(http, urls)
+        checks: list[_GradedCheck] = []
+        for endpoint_protocol, endpoint in urls.endpoints.items():
+            checks += await _grade_endpoint(http, endpoint_protocol, endpoint, options._replace(model=model))
+        return checks
 
 
 async def _find_only_model(http: "httpx.AsyncClient", urls: ProbeUrls) -> str | None:
@@ -290,7 +305,7 @@ def _grade_response(probe: Probe, response: _Response, stream_body: bytes | None
     if probe.kind == "refusal":
         return grade_refusal(response.status, response.body, protocol, strict=strict)
     if response.status != 200:
-        why = f"the answer is {response.status}: {_error_message(response.body)}"
+        why = f"the server responded with {response.status}: {_error_message(response.body)}"
         return grade_unanswered(why, protocol, strict=strict)
     if probe.kind == "whole":
         return grade_body(response.body, protocol, stream=stream_body, body_from="another-run", strict=strict)
@@ -316,13 +331,13 @@ async def _send(
             status, response_headers = response.status_code, dict(response.headers)
             return _Response(status, response_headers, await read_limited(response, _MAX_RESPONSE_BYTES))
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise UpstreamFailed(f"{url} cannot be reached: {printable(str(error))}") from None
+        raise UpstreamFailed(f"Cannot reach {url}: {printable(str(error)).rstrip('.')}.") from None
     except (TimeoutError, httpx.TimeoutException):
-        return _Response(status, response_headers, b"", f"there was no whole answer within {seconds:g} s")
+        return _Response(status, response_headers, b"", f"no complete response within {seconds:g} s")
     except UpstreamFailed as error:
         return _Response(status, response_headers, b"", error.message.rstrip("."))
     except httpx.HTTPError as error:
-        return _Response(status, response_headers, b"", f"the connection broke: {printable(str(error))}")
+        return _Response(status, response_headers, b"", f"connection lost: {printable(str(error))}")
 
 
 def _error_message(body: bytes) -> str:
@@ -347,7 +362,7 @@ def _print_table(checks: Sequence[_GradedCheck]) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, emoji=False, width=_TABLE_COLUMNS)
-    table = Table("protocol", "check", "result", "first broken rule", "frame")
+    table = Table("protocol", "check", "result", "first violation", "frame")
     for check in checks:
         first = _first_violation(check)
         rule = f"{first.rule} ({first.severity}): {first.why}" if first else check.note
@@ -356,7 +371,7 @@ def _print_table(checks: Sequence[_GradedCheck]) -> None:
         table.add_row(
             check.protocol,
             check.check,
-            Text(check.result, colour),
+            Text(_RESULT_LABELS.get(check.result, check.result), colour),
             Text(printable(rule, 100)),
             Text(printable(frame, 60)),
         )
@@ -364,6 +379,10 @@ def _print_table(checks: Sequence[_GradedCheck]) -> None:
     for check in checks:
         for line in _detail_lines(check):
             console.print(Text(line), soft_wrap=True)
+
+
+_RESULT_LABELS = {"broken": "failed", "ok, but": "warnings", "refused": "needs credentials"}
+"""Labels in the table of results whose JSON value reads differently."""
 
 
 def _first_violation(check: _GradedCheck) -> Violation | None:

@@ -6,13 +6,14 @@ import re
 import secrets
 import shlex
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from palaver.core.ids import sortable_id
-from palaver.server.settings import read_settings
+from palaver.errors import PalaverError, SettingsError
+from palaver.server.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -30,18 +31,45 @@ _PASSWORD = re.compile(r"(://[^/?#@:]*):[^/?#]*(?=@)|([?&]password=)[^&#]*")
 def database_url(db: str | None) -> str:
     """Return the database URL from the option, PALAVER_DB, palaver.toml, or the user's data folder."""
     settings, _ = read_settings(flags={"db": db}, env=os.environ, folder=Path.cwd())
-    if settings.db:
-        return settings.db
+    return configured_url(settings)
+
+
+def configured_url(settings: Settings) -> str:
+    """Return the URL in the settings, or the user's data folder. Raises SettingsError for an unsupported URL."""
     from palaver.storage.paths import default_path
 
-    return str(default_path())
+    if not settings.db:
+        return str(default_path())
+    check_database_url(settings.db)
+    return settings.db
+
+
+def check_database_url(url: str) -> None:
+    """Raise SettingsError for an unsupported URL, without opening the database."""
+    from palaver.storage.paths import MEMORY_URL
+
+    if url not in (MEMORY_URL, "sqlite:///:memory:") and sqlite_path(url) is None:
+        from palaver.storage.postgres import create_postgres_engine
+
+        create_postgres_engine(url).dispose()
+
+
+@contextmanager
+def database_failures() -> Generator[None]:
+    """Re-raise SettingsErrors about the state of a database as failures, which exit with 1 instead of 2."""
+    try:
+        yield
+    except SettingsError as error:
+        raise PalaverError(error.message) from error
 
 
 def open_configured_database(db: str | None) -> "Database":
-    """Open the database and migrate it; the caller closes it. Raises SettingsError if it can't be opened."""
+    """Open the database and migrate it; the caller closes it."""
     from palaver.storage.database import open_database  # Imported late: --help must not wait for SQLAlchemy.
 
-    return open_database(database_url(db))
+    url = database_url(db)
+    with database_failures():
+        return open_database(url)
 
 
 @asynccontextmanager

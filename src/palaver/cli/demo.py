@@ -1,4 +1,4 @@
-"""palaver demo: everything, offline."""
+"""palaver demo: sample workflows and data, offline."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ import msgspec
 
 from palaver.cli.serve import serve
 from palaver.discovery.workflow_loader import load_installed
-from palaver.errors import PalaverError, SettingsError
+from palaver.errors import PalaverError
 from palaver.outbound import client as outbound
 from palaver.server.settings import read_settings
 from palaver.storage.file_lock import is_locked
@@ -24,14 +24,14 @@ from palaver.workflows.workflow import Workflow
 
 
 @click.command()
-@click.option("--port", type=int, help="Port to listen on (8642, or the next free one).")
-@click.option("--no-browser", is_flag=True, help="Do not open the page.")
-@click.option("--fresh", is_flag=True, help="Begin anew: forget what was done in earlier demos.")
+@click.option("--port", type=int, help="Port to listen on (default: 8642 or the next free port).")
+@click.option("--no-browser", is_flag=True, help="Don't open the browser.")
+@click.option("--fresh", is_flag=True, help="Start over: delete the data of earlier demos.")
 def command(no_browser: bool, fresh: bool, **flags: Any) -> None:
-    """Run everything, offline, with sample workflows, and open the page.
+    """Run everything offline with sample workflows, and open the browser.
 
-    The first time it has conversations, traces, a test set and two evaluations to look at. What you do stays in a
-    database of the demo's own.
+    The first run adds sample conversations, traces, a test set and two
+    evaluations. The demo stores its data in a separate database.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ def command(no_browser: bool, fresh: bool, **flags: Any) -> None:
     settings, sources = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
     open_page: Callable[[str], None] = (lambda _url: None) if no_browser else _open_browser
     if settings.db and fresh:
-        raise SettingsError("--fresh forgets the demo's own database, but db names another: leave one of them out.")
+        raise click.UsageError("--fresh can't be combined with a configured database (setting 'db').")
     if settings.db:  # The user's own database: no sample data is added.
         serve(_sample_workflows(), settings, sources=sources, use_next_port=True, on_started=open_page)
         return
@@ -91,7 +91,7 @@ async def _fill(url: str, open_page: Callable[[str], None]) -> None:
     def print_progress(line: str) -> None:
         nonlocal has_filled
         has_filled = True
-        click.echo(f"  filling the demo: {line}", err=True)
+        click.echo(f"  adding sample data: {line}", err=True)
 
     log = logging.getLogger("palaver.access")
     log.addFilter(_drop_record)
@@ -101,15 +101,15 @@ async def _fill(url: str, open_page: Callable[[str], None]) -> None:
             await create_sample_data(http, print_progress)
         elapsed_s = time.monotonic() - start
         status = (
-            f"Everything is there, after {elapsed_s:.1f} s"
+            f"Sample data added in {elapsed_s:.1f} s."
             if has_filled
-            else "All is as you left it; --fresh begins anew"
+            else "Using the data of your previous demo (--fresh starts over)."
         )
-        click.echo(f"{status}: open {url}", err=True)
+        click.echo(f"{status} Open {url}", err=True)
     except (httpx.HTTPError, PalaverError) as error:
         reason = str(error).partition("\n")[0]
         click.echo(
-            f"The demo is not filled to its end ({reason}). It works all the same; --fresh tries again.", err=True
+            f"warning: Some sample data is missing: {reason}. The demo still works; --fresh tries again.", err=True
         )
     finally:
         log.removeFilter(_drop_record)

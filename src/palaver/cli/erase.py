@@ -7,22 +7,24 @@ import msgspec
 
 from palaver.cli.database import use_database
 from palaver.cli.options import db_option
+from palaver.cli.output import format_count
 from palaver.core.runs import DEFAULT_PROJECT
-from palaver.errors import SettingsError
 
 
 @click.command()
-@click.option("--user", metavar="LABEL", help="Whom the caller spoke for, as it said.")
-@click.option("--session", metavar="LABEL", help="A session, or the id of a chat.")
-@click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Whose.")
-@click.option("--yes", is_flag=True, help="Erase it; without, it is only counted.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--user", metavar="LABEL", help="User label that the client sent.")
+@click.option("--session", metavar="LABEL", help="Session label or chat id.")
+@click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Project.")
+@click.option("--yes", is_flag=True, help="Erase the data instead of only counting it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @db_option
 def command(user: str | None, session: str | None, project: str, yes: bool, as_json: bool, db: str | None) -> None:
-    """Erase all runs, responses, conversations, files, spans and opinions that carry a label; without --yes, count.
+    """Delete all data for a user or session. Dry run unless --yes is given.
 
-    A conversation goes as a whole if all its runs carry the label; else what those runs said is taken out of it. Rows
-    of test sets that were cut from any of it are copies: they stay, and are named.
+    This covers runs, responses, conversations, files, spans and feedback. A
+    conversation is deleted if all its runs carry the label; otherwise only the
+    messages of those runs are removed. Test set rows copied from this data are
+    kept and listed.
 
     \b
     Examples:
@@ -30,17 +32,21 @@ def command(user: str | None, session: str | None, project: str, yes: bool, as_j
       palaver erase --user ada@example.org --yes
     """
     if (user is None) == (session is None):
-        raise SettingsError("Name a user or a session, one of them: --user LABEL or --session LABEL.")
+        raise click.UsageError("Pass either --user LABEL or --session LABEL.")
     counts, copies = asyncio.run(_erase(db, project, user, session, yes))
     if as_json:
         click.echo(msgspec.json.encode({**counts, "kept": copies}).decode())
         return
-    summary = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "running")
-    click.echo(f"Erased: {summary}." if yes else f"Found: {summary}. Nothing was erased: say --yes.")
+    summary = ", ".join(
+        f"{count} {name.removesuffix('s') if count == 1 else name}"
+        for name, count in counts.items()
+        if name != "running"
+    )
+    click.echo(f"Erased: {summary}." if yes else f"Found: {summary}. Nothing was erased. Pass --yes to erase it.")
     if counts["running"]:
-        click.echo(f"{counts['running']} runs have not ended, and stay.", err=True)
+        click.echo(f"warning: Not erased: {format_count(counts['running'], 'run')} in progress.", err=True)
     if copies:
-        click.echo("Kept, as copies in test sets; change or purge these yourself:")
+        click.echo("Copies kept in test sets (edit or purge them yourself):")
     for row in copies:
         click.echo(f"  {row['testset']}  {row['id']}")
 

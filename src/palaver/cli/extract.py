@@ -1,4 +1,4 @@
-"""palaver extract: print the conversation in a value and its location, or why there is none."""
+"""palaver extract: print the conversation in a value and its location, or why none is found."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -37,14 +37,20 @@ class _RecordReport(NamedTuple):
 
 @click.command()
 @click.argument("file", metavar="FILE")
-@click.option("--prefer", type=click.Choice(get_args(Prefer)), help="The side to take where a value has both.")
-@click.option("--json", "as_json", is_flag=True, help="Print what POST /api/extract answers; for JSONL a line each.")
-@click.option("--strict", is_flag=True, help="Print the raw list that the strict search finds, as it stands.")
+@click.option("--prefer", type=click.Choice(get_args(Prefer)), help="Side to use if a value has both.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the response of POST /api/extract; one line per JSONL record."
+)
+@click.option("--strict", is_flag=True, help="Print the raw message list that the strict search finds.")
 def command(file: str, prefer: Prefer | None, as_json: bool, strict: bool) -> int:
-    """Print the conversation in FILE, its place and its dialect, or why there is none.
+    """Find the conversation in FILE and print it with its path and dialect.
 
-    FILE holds JSON, or JSONL: then each record gets a line, and a broken one does not end the rest. A - stands for
-    standard input. Exit code 0: a conversation was found; 1: none was, or something could not be read; 2: wrong usage.
+    If there is none, print the reasons. FILE is JSON or JSONL, or - for standard
+    input. For JSONL, each record is reported on one line; invalid records don't
+    stop the others.
+
+    Exit code 0: found a conversation; 1: found none, or failed to read a record;
+    2: wrong usage.
 
     \b
     Examples:
@@ -71,8 +77,8 @@ def command(file: str, prefer: Prefer | None, as_json: bool, strict: bool) -> in
 
 def _format_summary(counts: Counter[str]) -> str:
     total, found, bad = counts.total(), counts["found"], counts["bad"]
-    found_text = f"{total:,} record{'s' * (total != 1)}: {found:,} conversation{'s' * (found != 1)}"
-    return f"{found_text}, {counts['without']:,} without" + (f", {bad:,} that could not be read" if bad else "")
+    found_text = f"{format_count(total, 'record')}: {format_count(found, 'conversation')}"
+    return f"{found_text}, {counts['without']:,} without" + (f", {bad:,} invalid" if bad else "")
 
 
 # Reports
@@ -83,7 +89,7 @@ def _report_record(record: JsonRecord, options: _ExtractOptions) -> _RecordRepor
         try:
             return _report_strict(record, options) if options.strict else _report_conversation(record, options)
         except RecursionError:  # The decoder accepts deeper values than the encoder.
-            record = record._replace(fault="is nested too deep to be printed")
+            record = record._replace(fault="is nested too deeply to print")
     if record.line is None:
         raise TooDeep(f"The value {record.fault}.")
     if options.as_json:
@@ -135,7 +141,7 @@ def _report_strict(record: JsonRecord, options: _ExtractOptions) -> _RecordRepor
 
 def _wide_hint(value: Any, options: _ExtractOptions) -> list[str]:
     conversation = read_conversation(value, options.prefer)
-    return [f"Without --strict there is one: {_format_heading(conversation)}"] if conversation is not None else []
+    return [f"hint: Found without --strict: {_format_heading(conversation)}"] if conversation is not None else []
 
 
 # Formatting
@@ -159,13 +165,13 @@ def _format_excerpt(conversation: Conversation) -> str:
 
 
 def _format_reasons(explanations: Sequence[Reason]) -> list[str]:
-    return ["No conversation was found.", *(f"  {printable(str(reason), 500)}" for reason in explanations)]
+    return ["No conversation found.", *(f"  {printable(str(reason), 500)}" for reason in explanations)]
 
 
 def _format_brief_reasons(explanations: Sequence[Reason]) -> str:
     text = "; ".join(printable(str(reason)) for reason in explanations[:_MAX_REASONS])
     omitted_count = len(explanations) - _MAX_REASONS
-    return f"{text}; and {omitted_count} more" if omitted_count > 0 else text
+    return f"{text}; {omitted_count} more" if omitted_count > 0 else text
 
 
 def _encode_result(record: JsonRecord, result: dict[str, Any], explanations: Sequence[Reason]) -> bytes:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 import msgspec
 
-from palaver.cli.output import echo
+from palaver.cli.output import echo, error_reason
 from palaver.errors import InvalidJson, PalaverError, TargetNotFound, TooDeep
 
 if TYPE_CHECKING:
@@ -52,10 +52,8 @@ def open_input(name: str) -> Generator[BinaryIO]:
 def _open_file(name: str) -> BinaryIO:
     try:
         return Path(name).open("rb")
-    except IsADirectoryError:
-        raise TargetNotFound(f"{name} is a folder: give a file.") from None
     except (OSError, ValueError) as error:  # A NUL in the name raises ValueError.
-        raise TargetNotFound(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+        raise TargetNotFound(f"Cannot read {name}: {error_reason(error)}.") from None
 
 
 def read_records(stream: BinaryIO, name: str) -> Iterator[JsonRecord]:
@@ -70,7 +68,7 @@ def read_records(stream: BinaryIO, name: str) -> Iterator[JsonRecord]:
     first_lines = list(_take_until_second_nonblank(lines))
     nonblank_lines = list(_drop_blank_lines(first_lines))
     if not nonblank_lines:
-        raise InvalidJson(f"{_display_name(name)} is empty: there is no JSON in it.")
+        raise InvalidJson(f"{_display_name(name)} is empty: expected JSON.")
     if len(nonblank_lines) > 1 and _parse_line(nonblank_lines[0]).fault is None:
         yield from map(_parse_line, _drop_blank_lines(chain(first_lines, lines)))
         return
@@ -124,14 +122,14 @@ def _parse_json(text: bytes) -> Any:
     try:
         return _decode(text)
     except RecursionError:
-        raise TooDeep("is nested too deep to be read") from None
+        raise TooDeep("is nested too deeply") from None
     except (msgspec.MsgspecError, UnicodeError) as error:
         try:
             text.decode()
         except UnicodeDecodeError:
-            raise InvalidJson("is not UTF-8") from None
+            raise InvalidJson("is not valid UTF-8") from None
         reason = str(error).removeprefix("JSON is malformed: ")
-        raise InvalidJson(f"is not JSON: {reason[:1].lower()}{reason[1:]}") from None
+        raise InvalidJson(f"is not valid JSON: {reason[:1].lower()}{reason[1:]}") from None
 
 
 _MIN_BAR_BYTES = 1_000_000

@@ -18,9 +18,12 @@ from palaver.workflows.workflow import Workflow
 
 @click.command()
 @click.argument("target", metavar="TARGET|URL")
-@click.option("--json", "as_json", is_flag=True, help="Print the /inspect document, or the evidence for a URL.")
+@click.option("--json", "as_json", is_flag=True, help="Print the /inspect document as JSON, or the evidence for a URL.")
 def command(target: str, as_json: bool) -> int:
-    """Show what TARGET declares (a file, a folder, "module:name", an installed name), or what stands at a URL.
+    """Show what a file, module, folder or URL declares.
+
+    TARGET is a file, a folder, "module:name" or the name of an installed
+    workflow. For a URL, show what Palaver discovers there.
 
     \b
     Examples:
@@ -60,7 +63,7 @@ def _describe_workflow(workflow: Workflow) -> str:
         lines.append(f"  {description.description}")
     lines += _schema_lines("inputs", description.schemas.inputs)
     lines += _schema_lines("parameters", description.schemas.parameters)
-    output = "a message, or a list of them" if description.is_chat else _type_name(description.schemas.outputs)
+    output = "a message or a list of messages" if description.is_chat else _type_name(description.schemas.outputs)
     return "\n".join([*lines, f"  output      {output}"])
 
 
@@ -75,7 +78,7 @@ def _schema_lines(title: str, schema: Any) -> list[str]:
         description = f"  {field['description']}" if "description" in field else ""
         lines.append(f"  {title if not lines else '':<10}  {name:<{width}}  {type_name}{default_note}{description}")
     if schema.get("additionalProperties"):
-        lines.append(f"  {title if not lines else '':<10}  and any other")
+        lines.append(f"  {title if not lines else '':<10}  additional properties allowed")
     return lines
 
 
@@ -98,12 +101,12 @@ def _type_name(schema: Any) -> str:
 def _describe_discovery(discovery: Discovery) -> str:
     lines = [printable(discovery.url)]
     if discovery.refused:
-        lines.append("  It wants credentials, so nothing could be found out.")
+        lines.append("  Requires credentials; cannot be inspected.")
     elif discovery.is_chat is None:
-        lines.append("  Nothing at this URL says what it is.")
+        lines.append("  No workflow found at this URL.")
     else:
         lines.append(
-            f"  {'a chat' if discovery.is_chat else 'not a chat'}: {discovery.confidence} by {discovery.evidence}"
+            f"  {'chat' if discovery.is_chat else 'not a chat'}: {discovery.confidence} by {discovery.evidence}"
         )
     if discovery.call:
         lines.append(f"  call      {printable(discovery.call)}  (dialect {discovery.dialect})")

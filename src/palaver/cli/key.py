@@ -12,7 +12,7 @@ from palaver.cli.options import db_option
 from palaver.cli.output import format_json
 from palaver.core import api_keys
 from palaver.core.runs import DEFAULT_PROJECT
-from palaver.errors import NotFound, RequestError, SettingsError
+from palaver.errors import NotFound, RequestError
 from palaver.outbound import printable
 
 if TYPE_CHECKING:
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Give out keys, list them, revoke them.
+    """Create, list and revoke API keys.
 
-    From the first key on, every call needs one. Without any, only this machine can reach a server, and may do all.
+    As soon as a key exists, every request needs one. Without keys, a server
+    accepts local connections only, with full access.
 
     \b
     Examples:
@@ -37,27 +38,29 @@ def command() -> None:
 
 
 @command.command(name="create")
-@click.option("--name", default="unnamed", show_default=True, help="What to call it in lists.")
+@click.option("--name", default="unnamed", show_default=True, help="Name shown in lists.")
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     default=("invoke", "read"),
-    help="invoke: call workflows; read: look at what is kept; admin: everything. Repeat it. (invoke and read)",
+    help="invoke: call workflows; read: read stored data; admin: everything. Repeatable (default: invoke and read).",
 )
-@click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Where what it makes belongs.")
-@click.option("--expires", metavar="WHEN", help="90d, 12h, or the last day: 2026-12-31. (never)")
-@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+@click.option(
+    "--project", default=DEFAULT_PROJECT, show_default=True, help="Project of everything created with the key."
+)
+@click.option("--expires", metavar="WHEN", help="90d, 12h or a last day such as 2026-12-31 (default: never).")
+@click.option("--json", "as_json", is_flag=True, help="Print the key and its details as JSON.")
 @db_option
 def create(
     name: str, scopes: tuple[str, ...], project: str, expires: str | None, as_json: bool, db: str | None
 ) -> None:
-    """Make a key and print it, this once: only a hash of it is kept.
+    """Create an API key. It is shown only once.
 
     \b
     Examples:
       palaver key create --name laptop
-      palaver key create --scope invoke --scope read --project team-a --expires 90d --name "nightly job"
+      palaver key create --scope read --expires 90d --name "nightly job"
       export PALAVER_KEY=$(palaver key create --scope admin)
     """
     now = datetime.now(UTC)
@@ -69,7 +72,7 @@ def create(
             "expires_at": api_keys.parse_expiry(expires, now=now) if expires is not None else None,
         }
     except RequestError as error:
-        raise SettingsError(error.message) from None  # The command line is wrong, not a request.
+        raise click.UsageError(error.message) from None
     key, secret = write_database(db, _create, options, now)
     click.echo(format_json(_key_json(key) | {"secret": secret}) if as_json else secret)
 
@@ -86,11 +89,11 @@ def _create(db: "Connection", options: dict[str, Any], now: datetime) -> "tuple[
 
 
 @command.command(name="list")
-@click.option("--project", help="Only those of this project.")
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.option("--project", help="Only keys of this project.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @db_option
 def list_keys(project: str | None, as_json: bool, db: str | None) -> None:
-    """List the keys that were given out, revoked ones too; the keys themselves are not kept.
+    """List API keys, including revoked ones, without their secrets.
 
     \b
     Examples:
@@ -108,10 +111,12 @@ def list_keys(project: str | None, as_json: bool, db: str | None) -> None:
 
 @command.command(name="revoke")
 @click.argument("key", metavar="KEY")
-@click.option("--json", "as_json", is_flag=True, help="Print its row as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the revoked key as JSON.")
 @db_option
 def revoke(key: str, as_json: bool, db: str | None) -> None:
-    """Revoke KEY, named as in the list, or given whole: its next call is refused and its open streams end.
+    """Revoke an API key, given by its id or in full.
+
+    Further requests with the key are rejected, and its open streams end.
 
     \b
     Example:
@@ -122,9 +127,9 @@ def revoke(key: str, as_json: bool, db: str | None) -> None:
     revoked = write_database(db, _revoke, key_id) if key_id else None
     if revoked is None:
         raise NotFound(
-            f"There is no key {api_keys.format_key_id(parsed.id) if parsed else key[:40]!r}: see palaver key list."
+            f"API key {api_keys.format_key_id(parsed.id) if parsed else key[:40]!r} not found. See `palaver key list`."
         )
-    text = f"Revoked {api_keys.format_key_id(revoked.id)} ({printable(revoked.name)}) of the project {revoked.project}."
+    text = f"Revoked {api_keys.format_key_id(revoked.id)} ({printable(revoked.name)}) in project {revoked.project}."
     click.echo(format_json(_key_json(revoked)) if as_json else text)
 
 
@@ -175,8 +180,8 @@ def _format_state(key: "ApiKey") -> str:
     if key.revoked_at is not None:
         return f"revoked {key.revoked_at:%Y-%m-%d}"
     if key.expires_at is None:
-        return "good"
-    state = "good until" if key.is_valid(datetime.now(UTC)) else "expired"
+        return "active"
+    state = "active until" if key.is_valid(datetime.now(UTC)) else "expired"
     return f"{state} {key.expires_at:%Y-%m-%d %H:%M}"
 
 

@@ -1,35 +1,38 @@
 """`palaver`: the group of commands, and the only place where errors are printed and become exit codes."""
 
 import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import click
+from click.exceptions import NoArgsIsHelpError, NoSuchCommand
 
 from palaver.errors import PalaverError, SettingsError
 from palaver.outbound import printable
 
 COMMANDS = {
-    "demo": "Everything, offline, with sample workflows.",
-    "serve": "Serve the workflows of a file, a module or a folder.",
-    "inspect": "Show what a file, a module, a folder or a URL declares.",
-    "chat": "Talk to a workflow in the terminal.",
+    "demo": "Run everything offline with sample workflows.",
+    "serve": "Serve the workflows of a file, module or folder.",
+    "inspect": "Show what a file, module, folder or URL declares.",
+    "chat": "Chat with a workflow in the terminal.",
     "call": "Call a workflow with a JSON payload.",
-    "extract": "Find the conversation in JSON or JSONL, or say why there is none.",
-    "conform": "Grade any server's streams against the rules of the protocols.",
-    "eval": "Run a test set over a workflow, score its answers, and fail where they are not good enough.",
-    "worker": "Take background runs from the queue, beside servers.",
-    "key": "Give out keys, list them, revoke them.",
-    "variant": "List, compare, export and import variants: named sets of parameters.",
-    "thread": "List, read, save and take back conversations.",
-    "testset": "Bring test sets in and out, look at them, compare their revisions.",
-    "review": "List reviews, and save what people said in one.",
-    "trace": "Follow traces, read one, save them and take them back.",
-    "migrate": "Bring the database to the form that this version knows.",
-    "backup": "Write the database to one file, also while a server is at work.",
-    "restore": "Bring a backup back; what was there is set aside.",
-    "erase": "Forget a user or a session, after counting what there is.",
-    "doctor": "Check this installation and its settings; or, with --attack, whether a server holds.",
+    "extract": "Find the conversation in JSON or JSONL, or explain its absence.",
+    "conform": "Check a server's streams against the protocol rules.",
+    "eval": "Run a test set against a workflow and score the answers.",
+    "worker": "Process background runs and evaluations, without serving HTTP.",
+    "key": "Create, list and revoke API keys.",
+    "variant": "List, compare, export and import variants (named parameter sets).",
+    "thread": "List, show, export and import threads.",
+    "testset": "Import, export, show, diff and convert test sets.",
+    "review": "List reviews and export their answers.",
+    "trace": "Tail, show, export and import traces.",
+    "migrate": "Upgrade the database schema.",
+    "backup": "Back up the database to a file (works while the server is running).",
+    "restore": "Restore a backup; the existing database is renamed, not deleted.",
+    "erase": "Delete all data for a user or session (dry run by default).",
+    "doctor": "Check the installation, or probe a server for security problems.",
 }
 """Help texts by command. A command is `command` in the module of its name, and is imported only when it runs."""
 _COMMAND_PACKAGES = frozenset(("doctor", "eval", "trace"))
@@ -72,10 +75,50 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(exit_.exit_code)
     except click.Abort:
         sys.exit(130)
-    except click.ClickException as error:
+    except NoArgsIsHelpError as error:
         error.show()
-        sys.exit(2)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        _print_error(_click_message(error))
+        if isinstance(error, click.UsageError):
+            path = (
+                error.ctx.command_path if error.ctx else _command_path(sys.argv[1:] if arguments is None else arguments)
+            )
+            click.echo(f"Try '{path} --help'.", err=True)
+        sys.exit(error.exit_code)
     except PalaverError as error:
-        click.echo(f"error: {printable(error.message, 2000)}", err=True)
+        _print_error(error.message)
         sys.exit(2 if isinstance(error, SettingsError) else 1)
     sys.exit(result if isinstance(result, int) else 0)
+
+
+def _print_error(message: str) -> None:
+    click.echo(f"error: {printable(message, 2000)}", err=True)
+
+
+def _command_path(arguments: Sequence[str]) -> str:
+    """Return the command that the arguments name, for errors that click raises without a context."""
+    context = click.Context(cli, info_name="palaver")
+    for name in arguments:
+        command = context.command.get_command(context, name) if isinstance(context.command, click.Group) else None
+        if command is None:
+            break
+        context = click.Context(command, info_name=name, parent=context)
+    return context.command_path
+
+
+def _click_message(error: click.ClickException) -> str:
+    """Return the message as a sentence; an unknown command or option suggests the nearest one."""
+    match error:
+        case click.NoSuchOption(option_name=name, possibilities=names):
+            return f"Unknown option {name!r}.{_suggestion(names)}"
+        case NoSuchCommand(command_name=name, ctx=click.Context(command=click.Group() as group) as context):
+            similar = get_close_matches(name, group.list_commands(context), cutoff=0.7)
+            return f"Unknown command {name!r}.{_suggestion(similar)}"
+        case _:
+            message = " ".join(error.format_message().split())
+            return message if message.endswith((".", "?", "!")) else f"{message}."
+
+
+def _suggestion(names: Sequence[str] | None) -> str:
+    return f" Did you mean {names[0]!r}?" if names else ""

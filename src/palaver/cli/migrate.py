@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from palaver.cli.database import database_url, open_configured_database, sqlite_path
+from palaver.cli.database import database_failures, database_url, open_configured_database, sqlite_path
 from palaver.cli.options import db_option
 from palaver.outbound import printable
 
@@ -27,12 +27,13 @@ class _MigrationReport(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command()
 @db_option
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, without changing it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(db: str | None, dry_run: bool, as_json: bool) -> None:
-    """Bring the database to the form that this version of Palaver knows; a server does so by itself when it starts.
+    """Upgrade the database schema.
 
-    A file is copied before it is changed, and the copy is kept beside it. Of a database on a server, make a copy first.
+    Servers also do this when they start. A SQLite file is copied first, and the
+    copy is kept next to it. Back up a PostgreSQL database yourself first.
 
     \b
     Examples:
@@ -42,7 +43,8 @@ def command(db: str | None, dry_run: bool, as_json: bool) -> None:
     """
     url = database_url(db)
     path = sqlite_path(url)
-    report = _migrate_server(url, dry_run) if path is None else _migrate_file(path, dry_run)
+    with database_failures():
+        report = _migrate_server(url, dry_run) if path is None else _migrate_file(path, dry_run)
     click.echo(msgspec.json.encode(report).decode() if as_json else printable(_format_summary(report, dry_run), 2000))
 
 
@@ -98,10 +100,9 @@ def _open_once(url: str) -> None:
 
 def _format_summary(report: _MigrationReport, dry_run: bool) -> str:
     if report.before == report.to:
-        return f"{report.database} is up to date (form {report.to})."
+        return f"{report.database} is up to date (schema version {report.to})."
     if report.before is None:
-        return f"{report.database} {'would be' if dry_run else 'was'} made, in form {report.to}."
-    text = (
-        f"{report.database} {'would be' if dry_run else 'was'} brought from form {report.before} to form {report.to}."
-    )
-    return text + (f" As it was before, it is kept as {report.copy}." if report.copy else "")
+        return f"{'Would create' if dry_run else 'Created'} {report.database} (schema version {report.to})."
+    verb = "Would upgrade" if dry_run else "Upgraded"
+    text = f"{verb} {report.database} from schema version {report.before} to {report.to}."
+    return text + (f" A copy of the previous version is in {report.copy}." if report.copy else "")

@@ -51,7 +51,7 @@ def _part_lines(part: Part, call_names: dict[str, str]) -> list[str]:
             return _printable_lines(f"{name}({arguments})", prefix="call ")
         case ToolResult(call_id=call_id, output=output, is_error=is_error):
             return _labelled_lines(
-                f"{'error' if is_error else 'result'} of {call_names.get(call_id) or call_id or 'a call'}", output
+                f"{'error' if is_error else 'result'} of {call_names.get(call_id) or call_id or 'unknown call'}", output
             )
         case File():
             return _labelled_lines("file", _file_summary(part))
@@ -66,10 +66,10 @@ def _labelled_lines(label: str, value: object) -> list[str]:
 
 
 def _file_summary(part: File) -> str:
-    size = f"{len(part.data):,} characters of base64" if part.data is not None else ""
+    size = f"{len(part.data):,} base64 characters" if part.data is not None else ""
     url = part.url or ""
     if url.startswith("data:"):
-        url, size = "", f"{len(url):,} characters in its URL"
+        url, size = "", f"data URL of {len(url):,} characters"
     return " ".join(filter(None, (part.media_type, part.filename, url, part.file_id, size)))
 
 
@@ -108,7 +108,13 @@ def open_output(output: str | None, to_stdout: Callable[[bytes], object]) -> Gen
         with Path(output).open("wb") as stream:
             yield stream.write
     except OSError as error:
-        raise TargetNotFound(f"{output} cannot be written: {error.strerror}.") from None
+        raise TargetNotFound(f"Cannot write {output}: {error_reason(error)}.") from None
+
+
+def error_reason(error: OSError | ValueError) -> str:
+    """Return why a file cannot be opened, in lower case: `no such file or directory`."""
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return text[:1].lower() + text[1:]
 
 
 STATUS_COLOURS = {"error": "red", "cancelled": "yellow", "incomplete": "yellow"}

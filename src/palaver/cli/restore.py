@@ -6,22 +6,23 @@ from pathlib import Path
 import click
 import msgspec
 
-from palaver.cli.database import database_url, postgres_command, sqlite_path
+from palaver.cli.database import database_failures, database_url, postgres_command, sqlite_path
 from palaver.cli.options import db_option
 from palaver.errors import SettingsError
 from palaver.outbound import printable
 
 
 @click.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
 @db_option
-@click.option("--force", is_flag=True, help="Do it although there is a database, which is set aside.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+@click.option("--force", is_flag=True, help="Replace an existing database, which is renamed, not deleted.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(file: Path, db: str | None, force: bool, as_json: bool) -> None:
-    """Bring back the backup in FILE, which `palaver backup` made. Nothing is overwritten.
+    """Restore a backup from FILE, as written by `palaver backup`.
 
-    Before anything is touched, the backup is looked at: its hashes, its form, its database. A database that is there is
-    kept beside the new one, under a name that says when. It is refused while a server is at work.
+    The backup is verified first: its hashes, its schema version and its
+    database. With --force, an existing database is renamed with the current
+    time and stays in the same folder. Stop the server before you restore.
 
     \b
     Examples:
@@ -34,13 +35,14 @@ def command(file: Path, db: str | None, force: bool, as_json: bool) -> None:
     path = sqlite_path(url)
     if path is None:
         line = postgres_command("pg_restore", "--clean", "--if-exists", f"--dbname={url}", str(file))
-        raise SettingsError(f"PostgreSQL has a program for that: {line}")
-    manifest = backup.read_manifest(file)
-    kept_paths = [str(copy) for copy in backup.restore_backup(file, path, replace=force, now=datetime.now(UTC))]
+        raise SettingsError(f"palaver restore supports SQLite only. For PostgreSQL, run: {line}")
+    with database_failures():
+        manifest = backup.read_manifest(file)
+        kept_paths = [str(copy) for copy in backup.restore_backup(file, path, replace=force, now=datetime.now(UTC))]
     if as_json:
         report = {"database": str(path), "schema": manifest.schema, "made_at": manifest.made_at, "aside": kept_paths}
         click.echo(msgspec.json.encode(report).decode())
         return
-    backup_time = f"{manifest.made_at:%Y-%m-%d %H:%M} UTC, form {manifest.schema}"
-    note = f" What was there before is kept as {' and '.join(kept_paths)}." if kept_paths else ""
-    click.echo(printable(f"{path} is as it was at {backup_time}.{note}", 2000))
+    backup_time = f"{manifest.made_at:%Y-%m-%d %H:%M} UTC (schema version {manifest.schema})"
+    note = f" The previous database was renamed to {' and '.join(kept_paths)}." if kept_paths else ""
+    click.echo(printable(f"Restored {path} from the backup of {backup_time}.{note}", 2000))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """List reviews, and save what people said in one.
+    """List reviews and export their answers.
 
     \b
     Examples:
@@ -29,12 +29,12 @@ def command() -> None:
 
 
 @command.command(name="list")
-@click.option("--run", help="Only those of this evaluation.")
+@click.option("--run", help="Only reviews of this evaluation.")
 @project_option("reviews")
 @json_option
 @db_option
 def list_reviews(run: str | None, project: str, as_json: bool, db: str | None) -> None:
-    """List the reviews, newest first.
+    """List reviews, newest first.
 
     \b
     Examples:
@@ -56,13 +56,13 @@ def list_reviews(run: str | None, project: str, as_json: bool, db: str | None) -
 
 @command.command(name="export")
 @click.argument("review")
-@click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
+@click.option("-o", "--output", metavar="FILE", help="Output file (default: standard output).")
 @project_option("reviews")
 @db_option
 def export_review(review: str, output: str | None, project: str, db: str | None) -> None:
-    """Write what people said in REVIEW, one answer a line.
+    """Export the answers of REVIEW, one JSON object per line.
 
-    A correction stands after what it corrects, which then has "counts": false.
+    A corrected answer has "counts": false and is followed by its correction.
 
     \b
     Examples:

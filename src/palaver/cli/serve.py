@@ -4,11 +4,13 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from palaver.cli.database import configured_url, database_failures
 from palaver.cli.options import db_option, private_urls_option
 from palaver.discovery.config import declared_workflows
 from palaver.discovery.registry import Registry
@@ -16,7 +18,6 @@ from palaver.discovery.workflow_loader import DeclaredEvaluator, load, load_eval
 from palaver.outbound import printable
 from palaver.server import logging_setup
 from palaver.server.settings import Settings, Source, read_settings, unknown_names
-from palaver.storage.paths import default_path
 from palaver.workflows.decorators import TakesMessages
 from palaver.workflows.workflow import Workflow
 
@@ -26,16 +27,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option("--host", help="Address to listen on (127.0.0.1).")
-@click.option("--port", type=int, help="Port to listen on (8642; 0 picks a free one).")
+@click.option("--host", help="Address to listen on (default: 127.0.0.1).")
+@click.option("--port", type=int, help="Port to listen on (default: 8642; 0 picks a free port).")
 @db_option
-@click.option("--default", metavar="NAME", help="The workflow that also answers at the root.")
-@click.option("--root-path", metavar="PREFIX", help="A prefix that a proxy in front of us adds to every path.")
-@click.option("--workers", type=int, metavar="N", help="How many processes serve (1; more need PostgreSQL).")
+@click.option("--default", metavar="NAME", help="Default workflow, also served at the root path.")
+@click.option("--root-path", metavar="PREFIX", help="Path prefix added by a reverse proxy.")
+@click.option(
+    "--workers", type=int, metavar="N", help="Number of server processes (default: 1; more require PostgreSQL)."
+)
 @click.option("--inherit", hidden=True)
-@click.option("--reload", is_flag=True, help="Start again whenever a Python file changes.")
+@click.option("--reload", is_flag=True, help="Restart when a Python file changes.")
 @private_urls_option
-@click.option("--debug", is_flag=True, default=None, help="Tell callers what went wrong inside a workflow.")
+@click.option("--debug", is_flag=True, default=None, help="Include details of workflow errors in responses.")
 def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags: Any) -> int:
     """Serve every workflow found in TARGET: a file, a folder, "module" or "module:name".
 
@@ -64,9 +67,9 @@ def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags
 
 
 def print_unknown_settings(folder: Path) -> None:
-    """Print a hint for each unknown setting in palaver.toml, which would go unnoticed."""
+    """Print a warning for each unknown setting in palaver.toml, which would go unnoticed."""
     for name, advice in unknown_names(folder).items():
-        click.echo(f"hint: palaver.toml sets {printable(name, 60)}, which is no setting. {advice}", err=True)
+        click.echo(f"warning: Unknown setting '{printable(name, 60)}' in palaver.toml. {advice}", err=True)
 
 
 def _run_workers(settings: Settings) -> int:
@@ -77,7 +80,9 @@ def _run_workers(settings: Settings) -> int:
     supervisor.check_worker_count(settings, settings.db)
     logging_setup.configure_logging(verbose=settings.debug)
     command = [sys.executable, "-m", "palaver.cli", *sys.argv[1:]]
-    with open_socket(settings) as listener:
+    with database_failures():
+        socket = open_socket(settings)
+    with socket as listener:
         seconds = settings.shutdown_seconds + 30
         return supervisor.WorkerSupervisor(command, listener, settings.workers, seconds=seconds).run()
 
@@ -104,8 +109,11 @@ def serve(
     from palaver.server.serve import open_locked_database, open_socket, run_server
 
     logging_setup.configure_logging(verbose=settings.debug, worker=inherited.number if inherited else None)
-    with open_locked_database(settings.db or str(default_path())) as database:
-        require_key_if_exposed(settings, database)
+    url = configured_url(settings)
+    with ExitStack() as stack:
+        with database_failures():
+            database = stack.enter_context(open_locked_database(url))
+            require_key_if_exposed(settings, database)
         connections, is_only_server = declared_workflows(settings.connections, os.environ), database.kind == "sqlite"
         registry = Registry(workflows, connections=connections, default=settings.default, evaluators=evaluators)
         server = Server(registry, settings, database=database, only_server=is_only_server, sources=sources)
@@ -114,9 +122,10 @@ def serve(
                 _announce(registry, settings, inherited.listening.getsockname()[1])
             run_server(server, inherited.listening, started=inherited.report_ready, parent=inherited.parent_socket)
             return
-        listener = open_socket(settings, or_next=use_next_port)
-        url = _announce(registry, settings, listener.getsockname()[1])
-        run_server(server, listener, started=(lambda: on_started(url)) if on_started else lambda: None)
+        with database_failures():
+            listener = open_socket(settings, or_next=use_next_port)
+        server_url = _announce(registry, settings, listener.getsockname()[1])
+        run_server(server, listener, started=(lambda: on_started(server_url)) if on_started else lambda: None)
 
 
 def _announce(workflows: Iterable[Workflow], settings: Settings, port: int) -> str:
@@ -127,7 +136,7 @@ def _announce(workflows: Iterable[Workflow], settings: Settings, port: int) -> s
         kind = "chat" if workflow.description.is_chat else "remote" if _is_undiscovered(workflow) else "workflow"
         click.echo(f"{workflow.description.name:<{width}}  {kind:<8}  {workflow.place}", err=True)
     workers_text = f" with {settings.workers} workers" if settings.workers > 1 else ""
-    click.echo(f"Serving at {url}{workers_text}  (Ctrl+C stops)", err=True)
+    click.echo(f"Serving at {url}{workers_text}  (Ctrl+C to stop)", err=True)
     return url
 
 

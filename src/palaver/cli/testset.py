@@ -13,10 +13,10 @@ import click
 import msgspec
 
 from palaver.cli.database import load_all_pages, new_id, read_database, use_database
-from palaver.cli.input_files import read_progress
+from palaver.cli.input_files import open_input, read_progress
 from palaver.cli.options import db_option, json_option, project_option
-from palaver.cli.output import format_count, format_json, open_output
-from palaver.errors import NameTaken, NotFound, SettingsError, TargetNotFound, UnsupportedMediaType
+from palaver.cli.output import error_reason, format_count, format_json, open_output
+from palaver.errors import NameTaken, NotFound, TargetNotFound, UnsupportedMediaType
 from palaver.outbound import printable
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def require_testset(db: "Connection", project: str, name: str) -> "TestSet":
         return testset
     if name.startswith("ts_"):
         return testsets.get_testset(db, project, name)
-    raise NotFound(f"There is no test set {name[:80]!r}: palaver testset list names them.")
+    raise NotFound(f"Test set {name[:80]!r} not found. See `palaver testset list`.")
 
 
 def require_revision(db: "Connection", project: str, name: str, reference: str) -> "tuple[TestSet, Revision]":
@@ -54,16 +54,18 @@ _FORMAT_CHOICE = click.Choice(("jsonl", "json", "csv", "parquet"))
 
 @click.command(name="export")
 @click.argument("name")
-@click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
-@click.option("--revision", default="head", show_default=True, help="A number, or a digest.")
-@click.option("--format", "format_name", type=_FORMAT_CHOICE, help="(jsonl, or by the name of the file)")
-@click.option("--ids", is_flag=True, help="Write rows' ids beside their data, so that an import finds them again.")
+@click.option("-o", "--output", metavar="FILE", help="Output file (default: standard output).")
+@click.option("--revision", default="head", show_default=True, help="Revision number or digest.")
+@click.option(
+    "--format", "format_name", type=_FORMAT_CHOICE, help="File format (default: from the file extension, else jsonl)."
+)
+@click.option("--ids", is_flag=True, help="Include row ids, so that a later import can match rows.")
 @project_option("test sets")
 @db_option
 def export_testset(
     name: str, output: str | None, revision: str, format_name: str | None, ids: bool, project: str, db: str | None
 ) -> None:
-    """Write the rows of NAME's newest revision, or of another one.
+    """Export the rows of a test set.
 
     \b
     Examples:
@@ -85,13 +87,13 @@ def _output_format(output: str | None, format_name: str | None) -> "Format":
 
 
 def _format_of(file: str) -> "Format":
-    """Return the format by the file's ending. Raises SettingsError."""
+    """Return the format for the file's extension. Raises UsageError."""
     from palaver.testsets.files.base import format_of
 
     try:
         return format_of(file)
     except UnsupportedMediaType as error:
-        raise SettingsError(error.message) from None
+        raise click.UsageError(error.message) from None
 
 
 async def _export(
@@ -119,30 +121,35 @@ _now = partial(datetime.now, UTC)
 
 @click.command(name="import")
 @click.argument("file", metavar="FILE")
-@click.option("--name", help="The set's name. (the file's, without its ending)")
+@click.option("--name", help="Test set name (default: file name without extension).")
 @click.option(
-    "--mode", type=click.Choice(("append", "replace", "upsert")), help="How rows go into a set that is there."
+    "--mode", type=click.Choice(("append", "replace", "upsert")), help="How to add rows to an existing test set."
 )
-@click.option("--key", metavar="COLUMN", help="Of an upsert: what rows are known by; __id__ for their ids.")
-@click.option("--types", type=click.Choice(("auto", "text")), default="auto", help="CSV: all cells as text, or not.")
-@click.option("--delimiter", metavar="CHARACTER", help="CSV: what stands between cells. (the most frequent one)")
-@click.option("--format", "format_name", type=_FORMAT_CHOICE, help="(by the file's ending)")
-@click.option("--message", default="", help="What the revision is about.")
+@click.option("--key", metavar="COLUMN", help="Column that identifies rows for --mode upsert; __id__ for row ids.")
+@click.option(
+    "--types",
+    type=click.Choice(("auto", "text")),
+    default="auto",
+    help="CSV cell types: detect them (default) or read all as text.",
+)
+@click.option("--delimiter", metavar="CHARACTER", help="CSV delimiter (default: detected).")
+@click.option("--format", "format_name", type=_FORMAT_CHOICE, help="File format (default: from the file extension).")
+@click.option("--message", default="", help="Description of the revision.")
 @project_option("test sets")
 @json_option
 @db_option
 def import_testset(
     file: str, project: str, as_json: bool, db: str | None, format_name: str | None, **options: Any
 ) -> None:
-    """Make a test set of FILE, which is JSON Lines, JSON, CSV or Parquet, or - for standard input.
+    """Import a test set from FILE: JSON Lines, JSON, CSV or Parquet.
 
-    Nothing is kept unless all of it can be. A set of that name that is there already is left alone unless --mode says
-    how the rows go into it.
+    Use - for standard input. If any row is invalid, nothing is imported. If a
+    test set with this name already exists, --mode is required.
 
     \b
     Examples:
       palaver testset import cases.csv
-      palaver testset import cases.jsonl --name refunds --mode replace --message "from the shop"
+      palaver testset import cases.jsonl --name refunds --mode replace
       palaver testset import more.csv --name refunds --mode upsert --key id
     """
     name: str = options.pop("name") or Path(file).stem
@@ -150,11 +157,7 @@ def import_testset(
     if file == "-":
         result = asyncio.run(_import(sys.stdin.buffer, db, project, name, file_format, **options))
     else:
-        try:
-            stream = Path(file).open("rb")  # noqa: SIM115 - closed below
-        except OSError as error:
-            raise TargetNotFound(f"{file} cannot be read: {error.strerror}.") from None
-        with stream, read_progress(stream) as (watched_stream, _):
+        with open_input(file) as stream, read_progress(stream) as (watched_stream, _):
             result = asyncio.run(_import(watched_stream, db, project, name, file_format, **options))
     if as_json:
         click.echo(format_json(result))
@@ -162,17 +165,17 @@ def import_testset(
     report = result["report"]
     parts = [f"{report[word]:,} {word}" for word in ("added", "changed", "unchanged", "removed") if report[word]]
     click.echo(
-        f"{name}: revision {result['revision']}, {format_count(result['rows'], 'row')} ({', '.join(parts) or 'none'})."
+        f"{name}: revision {result['revision']}, {format_count(result['rows'], 'row')} ({', '.join(parts) or 'empty'})."
     )
     if report["wrapped"]:
-        click.echo(f"{format_count(report['wrapped'], 'value')} that were no objects became rows.", err=True)
+        click.echo(f"hint: {format_count(report['wrapped'], 'non-object value')} imported as rows.", err=True)
 
 
 def _input_format(file: str, format_name: str | None) -> "Format":
     if format_name is not None:
         return cast("Format", format_name)
     if file == "-":
-        raise SettingsError("What standard input holds, nobody can see: give --format jsonl, json, csv or parquet.")
+        raise click.UsageError("--format is required when reading from standard input.")
     return _format_of(file)
 
 
@@ -217,7 +220,7 @@ async def _find_testset(database: "Database", project: str, name: str, mode: "Im
 
     testset = await database.read(testsets.find_testset, project, name)
     if testset is not None and mode is None:
-        text = f"A test set {name!r} is there already: say --mode append, replace or upsert, or give another --name."
+        text = f"Test set {name!r} already exists. Pass --mode append, replace or upsert, or choose another --name."
         raise NameTaken(text)
     return None if testset is None else testset.id
 
@@ -266,30 +269,30 @@ async def _read_chunks_async(stream: BinaryIO) -> AsyncIterator[bytes]:
     type=click.Choice(("auto", "text")),
     default="auto",
     show_default=True,
-    help="In CSV: cells mean values, or every cell is a string.",
+    help="CSV cell types: detect them or read all as text.",
 )
-@click.option("--delimiter", metavar="CHARACTER", help="Between the cells of CSV. (as the header tells)")
+@click.option("--delimiter", metavar="CHARACTER", help="CSV delimiter (default: detected from the header).")
 def convert_testset(source: str, target: str, types: str, delimiter: str | None) -> None:
-    """Write the cases of the file IN to the file OUT; the endings of their names tell the formats.
+    """Convert the test set file IN to the format of OUT.
 
-    Known are .jsonl, .json, .csv and .parquet. Nothing is lost on the way, and the way back gives the same cases.
+    The file extensions determine the formats: .jsonl, .json, .csv or .parquet.
+    The conversion is lossless; converting back gives the same rows.
 
     \b
     Examples:
       palaver testset convert cases.csv cases.jsonl
       palaver testset convert agenta.json cases.parquet
     """
-    from palaver.testsets.files import format_of
-
-    formats = format_of(source), format_of(target)
-    try:
-        with Path(source).open("rb") as stream:
+    formats = _format_of(source), _format_of(target)
+    with open_input(source) as stream:
+        try:
             rows, columns, wrapped = _convert_file(stream, Path(target), *formats, cast("CellTypes", types), delimiter)
-    except OSError as error:
-        raise TargetNotFound(f"{error.filename or source}: {error.strerror or error}.") from None
-    click.echo(f"{rows} rows with {columns} columns are in {target}.", err=True)
+        except OSError as error:
+            raise TargetNotFound(f"Cannot write {target}: {error_reason(error)}.") from None
+    click.echo(f"Wrote {format_count(rows, 'row')} with {format_count(columns, 'column')} to {target}.", err=True)
     if wrapped:
-        click.echo(f"{wrapped} of them were no objects, and are under messages or value.", err=True)
+        note = "stored in the column 'messages' or 'value'"
+        click.echo(f"hint: {format_count(wrapped, 'non-object value')} {note}.", err=True)
 
 
 def _convert_file(
@@ -338,13 +341,13 @@ _MAX_CELL_CHARS = 60
 
 
 @click.command(name="list")
-@click.option("--search", help="Only those with this in their names.")
-@click.option("--archived", is_flag=True, help="Archived ones too.")
+@click.option("--search", help="Only test sets whose name contains this text.")
+@click.option("--archived", is_flag=True, help="Include archived test sets.")
 @project_option("test sets")
 @json_option
 @db_option
 def list_testsets(search: str | None, archived: bool, project: str, as_json: bool, db: str | None) -> None:
-    """List the test sets, last changed first.
+    """List test sets, most recently changed first.
 
     \b
     Examples:
@@ -368,13 +371,15 @@ def list_testsets(search: str | None, archived: bool, project: str, as_json: boo
 
 @click.command(name="show")
 @click.argument("name")
-@click.option("--revision", default="head", show_default=True, help="A number, or a digest.")
-@click.option("--rows", "limit", type=click.IntRange(0, 200), default=10, show_default=True, help="How many to show.")
+@click.option("--revision", default="head", show_default=True, help="Revision number or digest.")
+@click.option(
+    "--rows", "limit", type=click.IntRange(0, 200), default=10, show_default=True, help="Number of rows to show."
+)
 @project_option("test sets")
 @json_option
 @db_option
 def show_testset(name: str, revision: str, limit: int, project: str, as_json: bool, db: str | None) -> None:
-    """Show what NAME has: its columns, its history, and its first rows.
+    """Show a test set: its columns, history and first rows.
 
     \b
     Examples:
@@ -395,7 +400,7 @@ def show_testset(name: str, revision: str, limit: int, project: str, as_json: bo
     if testset.description:
         click.echo(printable(testset.description, 500))
     for column in revision_row.columns:
-        chat_hint = ", looks like chat" if column.get("looks_like") else ""
+        chat_hint = ", looks like a chat" if column.get("looks_like") else ""
         click.echo(
             f"  {printable(column['name'])}: {column['kind']}{chat_hint}, in {format_count(column['present'], 'row')}"
         )
@@ -436,7 +441,7 @@ _DIFF_PAGE_ROWS = 200
 @json_option
 @db_option
 def diff_testset(name: str, before: str, after: str, project: str, as_json: bool, db: str | None) -> None:
-    """Show which rows of NAME came, went, changed or moved between revisions FROM and TO, and which cells.
+    """Show the rows that differ between two revisions.
 
     \b
     Examples:
@@ -457,7 +462,7 @@ def diff_testset(name: str, before: str, after: str, project: str, as_json: bool
             click.echo(f"{sign} column {printable(column)}")
     counts = msgspec.structs.asdict(first_page.counts)
     summary = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
-    click.echo(f"{summary}." if summary else "They have the same rows.")
+    click.echo(f"{summary}." if summary else "The rows are identical.")
 
 
 async def _load_diff(db: str | None, project: str, name: str, before: str, after: str) -> "list[Difference]":
@@ -489,7 +494,7 @@ def _print_changed_row(row: "ChangedRow") -> None:
 
 @click.group()
 def command() -> None:
-    """Bring test sets in and out, look at them, compare their revisions.
+    """Import, export, show, diff and convert test sets.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""palaver thread: list, show, export and import conversations."""
+"""palaver thread: list, show, export and import threads."""
 
 import asyncio
 import sys
@@ -27,9 +27,9 @@ _TITLE_CHARS = 60
 
 def _filter_options(command: CommandT) -> CommandT:
     for option, text in (
-        ("--origin", "Only those that were made there: playground, api, import."),
-        ("--workflow", "Only those of this workflow."),
-        ("--search", "Only those with this text in the title or in a message."),
+        ("--origin", "Only threads created by playground, api or import."),
+        ("--workflow", "Only threads of this workflow."),
+        ("--search", "Only threads with this text in the title or a message."),
     ):
         command = click.option(option, help=text)(command)
     return command
@@ -37,7 +37,7 @@ def _filter_options(command: CommandT) -> CommandT:
 
 @click.group()
 def command() -> None:
-    """List, read, save and take back conversations.
+    """List, show, export and import threads.
 
     \b
     Examples:
@@ -50,8 +50,8 @@ def command() -> None:
 
 
 @command.command(name="list")
-@click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="How many at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="Maximum number of threads.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_filter_options
 @project_option("threads")
 @db_option
@@ -64,7 +64,7 @@ def list_threads(
     project: str,
     db: str | None,
 ) -> None:
-    """List threads, those in which something was said last first.
+    """List threads, most recently active first.
 
     \b
     Examples:
@@ -83,19 +83,19 @@ def list_threads(
         click.echo("No threads.")
     for row in rows:
         thread = row.thread
-        summary = printable(row.match.text if row.match else thread.title or "(nothing said yet)", _TITLE_CHARS)
+        summary = printable(row.match.text if row.match else thread.title or "(no messages yet)", _TITLE_CHARS)
         updated = f"{thread.updated_at:%Y-%m-%d %H:%M}"
         click.echo(f"{thread.id}  {updated}  {thread.messages:>5}  {thread.workflow or '-':<14}  {summary}")
 
 
 @command.command(name="show")
 @click.argument("thread", metavar="THREAD")
-@click.option("--at", default="head", help="The message that the branch ends at. (the current one)")
-@click.option("--json", "as_json", is_flag=True, help="Print thread and messages as JSON.")
+@click.option("--at", default="head", help="Last message of the branch (default: the current branch).")
+@click.option("--json", "as_json", is_flag=True, help="Print the thread and its messages as JSON.")
 @project_option("threads")
 @db_option
 def show_thread(thread: str, at: str, as_json: bool, project: str, db: str | None) -> None:
-    """Print a branch of THREAD.
+    """Show a branch of a thread.
 
     \b
     Example:
@@ -124,10 +124,15 @@ def _load_branch(db: "Connection", project: str, thread: str, at: str) -> "tuple
     "--format",
     "format_name",
     type=click.Choice(("jsonl", "messages", "html")),
-    help="All of it; the messages of a branch, as a test case; a page to read. (jsonl, or by the name of the file)",
+    help="jsonl: full threads; messages: test cases; html: a page (default: html for .html files, else jsonl).",
 )
-@click.option("--branches", type=click.Choice(("current", "all")), default="current", help="For messages: which.")
-@click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
+@click.option(
+    "--branches",
+    type=click.Choice(("current", "all")),
+    default="current",
+    help="Branches to export with --format messages.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Output file (default: standard output).")
 @_filter_options
 @project_option("threads")
 @db_option
@@ -140,7 +145,9 @@ def export_threads(
     db: str | None,
     **filters: Any,
 ) -> None:
-    """Write THREAD, or all threads that the options select, a line each.
+    """Export THREAD, or all threads that match the filters.
+
+    Each thread is one line of JSON, unless the format is html.
 
     \b
     Examples:
@@ -149,7 +156,7 @@ def export_threads(
     """
     format_name = format_name or ("html" if output is not None and output.endswith((".html", ".htm")) else "jsonl")
     if format_name == "html" and thread is None:
-        raise click.UsageError("A page shows one thread: name it.")
+        raise click.UsageError("--format html requires a THREAD.")
     with open_output(output, _write_to_stdout) as write:
         asyncio.run(_export(db, project, thread, filters, format_name, branches, write))
 
@@ -181,13 +188,14 @@ async def _export(
 
 @command.command(name="import")
 @click.argument("file", metavar="FILE")
-@click.option("--json", "as_json", is_flag=True, help="Print what was made as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @project_option("threads")
 @db_option
 def import_threads(file: str, as_json: bool, project: str, db: str | None) -> int:
-    """Make the threads of FILE, as export wrote it; - stands for standard input.
+    """Import threads from FILE, as written by `palaver thread export`.
 
-    A thread keeps its id, unless another has it; one that is there already, with the same messages, is left alone.
+    Use - for standard input. Threads keep their ids unless they are already in
+    use. Threads that already exist with the same messages are skipped.
 
     \b
     Example:
@@ -200,7 +208,7 @@ def import_threads(file: str, as_json: bool, project: str, db: str | None) -> in
     if as_json:
         click.echo(format_json({"created": len(created), "unchanged": unchanged, "threads": created}))
     else:
-        click.echo(f"{len(created)} made, {unchanged} there already.")
+        click.echo(f"{len(created)} created, {unchanged} unchanged.")
     return 0
 
 
@@ -209,7 +217,7 @@ def _parse_thread(record: JsonRecord) -> "ThreadFile":
 
     location = f"Line {record.line}: " if record.line is not None else ""
     if record.fault is not None:
-        raise InvalidValue(f"{location}it {record.fault}.")
+        raise InvalidValue(f"{location}the value {record.fault}." if location else f"The value {record.fault}.")
     try:
         return thread_files.parse_thread_file(record.value)
     except RequestError as error:

@@ -11,7 +11,7 @@ import msgspec
 
 from palaver.cli.database import load_all_pages, new_id, read_database, write_database
 from palaver.cli.options import db_option, json_option, project_option
-from palaver.cli.output import format_json
+from palaver.cli.output import error_reason, format_count, format_json
 from palaver.core.variants import (
     VariantFile,
     VariantReference,
@@ -20,7 +20,7 @@ from palaver.core.variants import (
     encode_variant_file,
     parse_reference,
 )
-from palaver.errors import NotFound, PalaverError, RequestError, SettingsError
+from palaver.errors import NotFound, PalaverError, RequestError, TargetNotFound
 from palaver.outbound import printable
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _MAX_FILE_BYTES = 1024 * 1024
 
 @click.group()
 def command() -> None:
-    """List and compare variants, which are named sets of a workflow's parameters; export and import them.
+    """List, compare, export and import variants (named parameter sets).
 
     \b
     Examples:
@@ -45,12 +45,12 @@ def command() -> None:
 
 
 @command.command(name="list")
-@click.option("--workflow", help="Only those of this workflow.")
+@click.option("--workflow", help="Only variants of this workflow.")
 @project_option("variants")
 @json_option
 @db_option
 def list_variants(workflow: str | None, project: str, as_json: bool, db: str | None) -> None:
-    """List the variants that are in use, newest first.
+    """List active variants, newest first.
 
     \b
     Examples:
@@ -81,7 +81,10 @@ def list_variants(workflow: str | None, project: str, as_json: bool, db: str | N
 @json_option
 @db_option
 def diff_variants(before: str, after: str, project: str, as_json: bool, db: str | None) -> None:
-    """Show where two versions differ: FROM and TO are like tutor@short:3, or tutor@short for the newest.
+    """Show how the parameters of two variant versions differ.
+
+    FROM and TO have the form tutor@short:3, or tutor@short for the newest
+    version.
 
     \b
     Example:
@@ -96,16 +99,16 @@ def diff_variants(before: str, after: str, project: str, as_json: bool, db: str 
         values = [_format_value(change.before), _format_value(change.after)]
         click.echo(f"{printable(change.path, 200)}: {' -> '.join(values)}")
     if not changes:
-        click.echo("They set the same.")
+        click.echo("The parameters are identical.")
 
 
 def _parse_reference(text: str) -> VariantReference:
     try:
         reference = parse_reference(text)
     except RequestError as error:
-        raise SettingsError(error.message) from None  # The command line is wrong, not a request.
+        raise click.UsageError(error.message) from None
     if reference.workflow is None:
-        raise SettingsError(f"Whose variant is {text!r}? Name its workflow too: tutor@{text}.")
+        raise click.UsageError(f"Variant {text!r} is ambiguous. Use workflow@variant, e.g. tutor@{text}.")
     return reference
 
 
@@ -116,7 +119,7 @@ def _load_parameters(db: "Connection", project: str, references: Sequence[Varian
     for reference in references:
         variant = variants.find_variant(db, project, reference.workflow or "", reference.name)
         if variant is None:
-            raise NotFound(f"There is no variant {str(reference)!r}.")
+            raise NotFound(f"Variant {str(reference)!r} not found.")
         number = reference.version or variant.head
         parameters.append(variants.get_version(db, project, variant.id, number).parameters)
     return parameters
@@ -127,12 +130,12 @@ def _format_value(value: Any) -> str:
 
 
 @command.command(name="export")
-@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--workflow", help="Only those of this workflow.")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--workflow", help="Only variants of this workflow.")
 @project_option("variants")
 @db_option
 def export_variants(folder: Path, workflow: str | None, project: str, db: str | None) -> None:
-    """Write every variant in use to DIR/<workflow>/<name>.json, to be kept beside the code.
+    """Export active variants to DIR/<workflow>/<name>.json.
 
     \b
     Example:
@@ -147,21 +150,23 @@ def export_variants(folder: Path, workflow: str | None, project: str, db: str | 
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(encode_variant_file(file))
         except OSError as error:
-            raise SettingsError(f"{path} cannot be written: {error.strerror}.") from None
-    click.echo(f"{len(files)} variant{'s' * (len(files) != 1)} in {folder}.")
+            raise TargetNotFound(f"Cannot write {path}: {error_reason(error)}.") from None
+    click.echo(f"Exported {format_count(len(files), 'variant')} to {folder}.")
 
 
 @command.command(name="import")
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--against", metavar="TARGET", help="Check them against the workflows of a file, folder or module.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--against", metavar="TARGET", help="Check parameters against the workflows of a file, folder or module.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, without changing it.")
 @project_option("variants")
 @json_option
 @db_option
 def import_variants(
     folder: Path, against: str | None, dry_run: bool, project: str, as_json: bool, db: str | None
 ) -> int:
-    """Commit what differs in DIR/<workflow>/<name>.json. With a fault in any file, nothing is written.
+    """Import changed variants from DIR/<workflow>/<name>.json.
+
+    If any file is invalid, nothing is imported.
 
     \b
     Examples:
@@ -187,9 +192,9 @@ def import_variants(
         click.echo(format_json(counts | {"faults": faults}))
     else:
         for fault in faults:
-            click.echo(f"{fault['file']}: {printable(fault['message'], 500)}", err=True)
+            click.echo(f"error: {fault['file']}: {printable(fault['message'], 500)}", err=True)
         text = ", ".join(f"{count} {word}" for word, count in counts.items())
-        note = " (nothing was written)" if dry_run or faults else ""
+        note = " (nothing was changed)" if dry_run or faults else ""
         click.echo(f"{text}{note}")
     return 1 if faults else 0
 
@@ -198,6 +203,9 @@ def _read_folder(folder: Path, registry: "Registry | None") -> tuple[list[Varian
     """Return the variants of a folder, and the faults of its files."""
     from palaver.workflows.workflow import find_parameter_faults
 
+    if not folder.is_dir():
+        reason = "not a directory" if folder.exists() else "no such file or directory"
+        raise TargetNotFound(f"Cannot read {folder}: {reason}.")
     files: list[VariantFile] = []
     faults: list[dict[str, Any]] = []
     for path in sorted(folder.glob("*/*.json")):
@@ -220,8 +228,8 @@ def _read_variant_file(path: Path) -> VariantFile:
         with path.open("rb") as stream:
             raw = stream.read(_MAX_FILE_BYTES)
     except OSError as error:
-        raise NotFound(f"It cannot be read: {error.strerror}.") from None
+        raise NotFound(f"Cannot read the file: {error_reason(error)}.") from None
     file = decode_variant_file(raw)
     if (file.workflow, f"{file.name}.json") != (path.parent.name, path.name):
-        raise NotFound(f"It holds {file.workflow}@{file.name}: that belongs in {file.workflow}/{file.name}.json.")
+        raise NotFound(f"The file contains {file.workflow}@{file.name}. Move it to {file.workflow}/{file.name}.json.")
     return file

@@ -3,12 +3,12 @@
 import asyncio
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
 
-from palaver.cli.database import sqlite_path
+from palaver.cli.database import configured_url, database_failures, sqlite_path
 from palaver.cli.options import db_option, private_urls_option
 from palaver.cli.serve import print_unknown_settings
 from palaver.discovery.config import declared_workflows
@@ -17,32 +17,33 @@ from palaver.discovery.workflow_loader import DeclaredEvaluator, load, load_eval
 from palaver.server import logging_setup
 from palaver.server.settings import Settings, read_settings
 from palaver.storage.file_lock import FileLock
-from palaver.storage.paths import MEMORY_URL, default_path, workers_lock_path
+from palaver.storage.paths import MEMORY_URL, workers_lock_path
 from palaver.workflows.workflow import Workflow
 
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @db_option
-@click.option("--runs", type=click.IntRange(1), metavar="N", help="How many runs it has at once (16).")
+@click.option("--runs", type=click.IntRange(1), metavar="N", help="Maximum number of concurrent runs (default: 16).")
 @private_urls_option
 def command(targets: tuple[str, ...], db: str | None, runs: int | None, allow_private_urls: bool | None) -> None:
-    """Take runs of the background and cells of evaluations, of the workflows found in TARGET, from a database.
+    """Process background runs and evaluations of the workflows found in TARGET.
 
-    It works beside servers on the same PostgreSQL, wherever it runs, or beside the server of a SQLite file, on the same
-    machine. On the first signal to stop it begins nothing more, leaves evaluations to others and lets its runs end; on
-    the second it ends them.
+    A worker shares the database of the servers: PostgreSQL on any machine, or a
+    SQLite file on the same machine. On the first stop signal it takes no new
+    work, hands its evaluations over and finishes its runs. A second signal
+    cancels them.
 
     \b
     Examples:
       palaver worker app.py
-      palaver worker app.py --runs 4 --db postgresql://palaver@db.example.org/palaver
+      palaver worker app.py --runs 4 --db postgresql://palaver@db.example/palaver
     """
     flags = {"db": db, "background_runs": runs, "allow_private_urls": allow_private_urls}
     settings, _ = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
     print_unknown_settings(Path.cwd())
     logging_setup.configure_logging(verbose=settings.debug)
-    workflows, url = load(targets), settings.db or str(default_path())
+    workflows, url = load(targets), configured_url(settings)
     with hold_worker_lock(url):
         asyncio.run(_run_worker(workflows, load_evaluators(targets), settings, url))
 
@@ -55,7 +56,10 @@ def hold_worker_lock(url: str) -> Generator[None]:
         yield
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with FileLock(workers_lock_path(path), "shared"):
+    lock = FileLock(workers_lock_path(path), "shared")
+    with ExitStack() as stack:
+        with database_failures():
+            stack.enter_context(lock)
         yield
 
 
@@ -66,10 +70,11 @@ async def _run_worker(
     from palaver.storage.database import open_database
     from palaver.storage.paths import redact_url
 
-    database = await asyncio.to_thread(open_database, url)
+    with database_failures():
+        database = await asyncio.to_thread(open_database, url)
     connections = declared_workflows(settings.connections, os.environ)
     registry = Registry(workflows, connections=connections, evaluators=evaluators)
     runtime = ProcessRuntime(registry, settings, database, kind="worker")
     names = ", ".join(registry.names())
-    text = f"Working on background runs of {names}: {settings.background_runs} at once, from {redact_url(url)}"
-    await run_worker(runtime, started=lambda: click.echo(f"{text}  (Ctrl+C stops)", err=True))
+    text = f"Processing background runs of {names} from {redact_url(url)}, up to {settings.background_runs} at a time"
+    await run_worker(runtime, started=lambda: click.echo(f"{text}  (Ctrl+C to stop)", err=True))

@@ -47,7 +47,7 @@ class ChatChecker:
         if value is None:
             return
         if self._usage_frame is not None or self.answer.error:
-            self._add("C5", frame, "it stands after usage" if self._usage_frame else "it stands after the error")
+            self._add("C5", frame, "chunk after usage" if self._usage_frame else "chunk after the error")
         if value.get("error") is not None:
             self._check_error(frame, value["error"])
             return
@@ -61,13 +61,13 @@ class ChatChecker:
             return
         choice = as_object(choices[0])
         if choice is None or len(choices) > 1 or number_in(choice, "index") != 0:
-            self._add("C2", frame, f"choices is {quote(choices)}")
+            self._add("C2", frame, f"expected one choice with index 0, got {quote(choices)}")
         if choice is not None:
             self._check_choice(frame, choice)
 
     def end(self, after_last: Frame) -> None:
         if not self._has_role and not self.answer.error:
-            self._add("C3", after_last, "no choice said role: assistant")
+            self._add("C3", after_last, "no choice has role: assistant")
         if not self._finished and not self.answer.error:
             self._add("C4", after_last, "the stream ends without finish_reason")
 
@@ -75,20 +75,20 @@ class ChatChecker:
         error_object = as_object(error) or {}
         self.answer.error = error_object.get("code") or True
         if text_in(error_object, "message") is None or not error_object.keys() >= {"type", "code", "param"}:
-            self._add("C11", frame, f"the error is {quote(error)}")
+            self._add("C11", frame, f"incomplete error: {quote(error)}")
         if self._finished:
-            self._add("C5", frame, "it stands after finish_reason")
+            self._add("C5", frame, "error after finish_reason")
 
     def _check_identity(self, frame: Frame, value: dict[str, Any]) -> None:
         self._first_chunk = self._first_chunk or value
         if value.get("object") != "chat.completion.chunk" or not text_in(value, "id"):
             self._add("C1", frame, f"object is {quote(value.get('object'))}, id is {quote(value.get('id'))}")
         elif value["id"] != self._first_chunk.get("id"):
-            self._add("C1", frame, f"id is {quote(value['id'])}, it was {quote(self._first_chunk.get('id'))}")
+            self._add("C1", frame, f"id changed from {quote(self._first_chunk.get('id'))} to {quote(value['id'])}")
         for name in ("created", "model"):
             if value.get(name) is None or value[name] != self._first_chunk.get(name):
                 first_value = quote(self._first_chunk.get(name))
-                self._add("C1b", frame, f"{name} is {quote(value.get(name))}, it was {first_value}")
+                self._add("C1b", frame, f"{name} is {quote(value.get(name))}, but {first_value} in the first chunk")
 
     def _check_usage(self, frame: Frame, value: dict[str, Any], choices: list[Any]) -> None:
         usage = value.get("usage")
@@ -96,19 +96,19 @@ class ChatChecker:
             self._has_usage_key = "usage" in value
         if usage is None:
             if not choices:
-                self._add("C2", frame, "it has no choice, and no usage either")
+                self._add("C2", frame, "chunk has neither choices nor usage")
             elif ("usage" in value) != self._has_usage_key:
-                self._add("C6", frame, "some chunks have the key usage and some have not")
+                self._add("C6", frame, "only some chunks have the key 'usage'")
             return
         counts = as_object(usage) or {}
         if any(number_in(counts, name) is None for name in ("prompt_tokens", "completion_tokens", "total_tokens")):
-            self._add("F3", frame, f"usage is {quote(usage)}")
+            self._add("F3", frame, f"invalid usage: {quote(usage)}")
         if choices or not self._finished:
-            self._add("C6", frame, "usage stands beside a choice" if choices else "usage stands before finish_reason")
+            self._add("C6", frame, "usage in a chunk with a choice" if choices else "usage before finish_reason")
         if not choices:
             self._usage_frame = frame
             if not self._has_usage_key:
-                self._add("C6", frame, "it has usage, and no chunk before it has the key")
+                self._add("C6", frame, "earlier chunks lack the key 'usage'")
 
     def _check_choice(self, frame: Frame, choice: dict[str, Any]) -> None:
         delta, finish = object_in(choice, "delta"), choice.get("finish_reason")
@@ -118,23 +118,23 @@ class ChatChecker:
         if choice.get("logprobs") is not None and object_in(choice, "logprobs") is None:
             self._add("F3", frame, f"logprobs is {quote(choice['logprobs'])}, not an object")
         if not choice.keys() >= {"logprobs", "finish_reason"}:
-            self._add("C2b", frame, f"the choice has {quote(sorted(choice))}")
+            self._add("C2b", frame, f"the choice has only the keys {quote(sorted(choice))}")
         if self._finished:
-            self._add("C5", frame, "a choice stands after finish_reason")
+            self._add("C5", frame, "choice after finish_reason")
         is_first = self._check_role(frame, delta)
         has_content = self._feed_delta(frame, delta)
         if finish is None:
             if not has_content and not is_first:
-                self._add("C10", frame, f"the delta is {quote(delta)}")
+                self._add("C10", frame, f"empty delta: {quote(delta)}")
             return
         self._finished = True
         self.answer.finish = finish if isinstance(finish, str) else None
         if finish not in _FINISH_REASONS:
-            self._add("C4", frame, f"finish_reason is {quote(finish)}")
+            self._add("C4", frame, f"unknown finish_reason {quote(finish)}")
         elif finish == "tool_calls" and not self.answer.calls:
-            self._add("C9", frame, "there was no call")
+            self._add("C9", frame, "finish_reason is tool_calls, but there was no tool call")
         if has_content:
-            self._add("C4b", frame, f"the delta is {quote(delta)}")
+            self._add("C4b", frame, f"the delta is not empty: {quote(delta)}")
 
     def _check_role(self, frame: Frame, delta: dict[str, Any]) -> bool:
         """Check the role; return whether this is the first choice."""
@@ -142,10 +142,10 @@ class ChatChecker:
         if not self._has_role:
             self._has_role = True  # Reported once.
             if role != "assistant":
-                self._add("C3", frame, f"role of the first choice is {quote(role)}")
+                self._add("C3", frame, f"the first choice has role {quote(role)}")
             return True
         if role is not None:
-            self._add("C3b", frame, f"role is {quote(role)}")
+            self._add("C3b", frame, f"role {quote(role)} after the first choice")
         return False
 
     def _feed_delta(self, frame: Frame, delta: dict[str, Any]) -> bool:
@@ -172,7 +172,7 @@ class ChatChecker:
         function = object_in(piece, "function") or {}
         arguments = function.get("arguments", "")
         if index is None or not 0 <= index <= len(calls):
-            self._add("C7", frame, f"index of the call is {quote(piece.get('index'))}, {len(calls)} is next")
+            self._add("C7", frame, f"tool call index is {quote(piece.get('index'))}, but {len(calls)} is next")
             return
         if not isinstance(arguments, str):
             self._add("F3", frame, f"arguments is {quote(arguments)}, not a string")
@@ -180,15 +180,15 @@ class ChatChecker:
         if index == len(calls):
             call_id, name = text_in(piece, "id"), text_in(function, "name")
             if not call_id or name is None or piece.get("type") != "function":
-                self._add("C7", frame, f"the first piece of the call is {quote(piece)}")
+                self._add("C7", frame, f"the first piece of a tool call lacks id, type or name: {quote(piece)}")
             elif any(call.id == call_id for call in calls):
-                self._add("C7", frame, f"there was a call {quote(call_id)} before")
+                self._add("C7", frame, f"duplicate tool call id {quote(call_id)}")
             calls.append(_Call(call_id or "", name or ""))
         else:
             if piece.get("id") is not None or function.get("name") is not None:
-                self._add("C7", frame, f"a later piece of the call has {quote(piece)}")
+                self._add("C7", frame, f"a later piece of a tool call repeats id or name: {quote(piece)}")
             if index != len(calls) - 1:
-                self._add("C8", frame, f"call {index} goes on after call {len(calls) - 1} began")
+                self._add("C8", frame, f"tool call {index} continues after tool call {len(calls) - 1} started")
         calls[index].arguments += arguments
 
 
@@ -197,17 +197,17 @@ def check_completion_body(findings: Findings, body: Any, streamed: ChatAnswer | 
     value = as_object(body) or {}
     if streamed is not None and streamed.error not in (None, "cancelled", "interrupted") and same_run:
         if object_in(value, "error") is None:
-            findings.add("C14", None, f"the run failed, and the body is {quote(body)}")
+            findings.add("C14", None, f"the run failed, but the body has no error: {quote(body)}")
         return
     choices = list_in(value, "choices") or []
     choice = as_object(choices[0]) if len(choices) == 1 else None
     message = object_in(choice or {}, "message")
     if value.get("object") != "chat.completion" or not text_in(value, "id") or choice is None or message is None:
-        findings.add("C13", None, f"the body is {quote(body)}")
+        findings.add("C13", None, f"not a chat.completion with one choice: {quote(body)}")
         return
     finish = choice.get("finish_reason")
     if message.get("role") != "assistant" or "content" not in message or finish not in _FINISH_REASONS:
-        findings.add("C13", None, f"the choice is {quote(choice)}")
+        findings.add("C13", None, f"invalid choice: {quote(choice)}")
     if streamed is not None:
         _compare(findings, _parse_answer(message, finish), streamed, same_run=same_run)
 
@@ -230,6 +230,6 @@ def _compare(findings: Findings, body: ChatAnswer, streamed: ChatAnswer, *, same
         # Text before an interruption is in both forms; only the stream reports the end.
         names = ("texts", "calls") if streamed.error else ("texts", "calls", "finish")
         if differing := [name for name in names if getattr(body, name) != getattr(streamed, name)]:
-            findings.add("C14", None, f"it differs from the stream in {quote(differing)}")
+            findings.add("C14", None, f"body and stream differ in {quote(differing)}")
     elif body.has_content() != streamed.has_content() and not streamed.error:
-        findings.add("C14", None, "one of body and stream says something, the other nothing")
+        findings.add("C14", None, "only one of body and stream has content")

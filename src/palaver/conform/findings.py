@@ -56,7 +56,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         lines = "\n".join(str(violation) for violation in self.violations)
-        return f"{self.protocol}, {self.frames} frames: " + (lines or "every rule is kept")
+        return f"{self.protocol}, {self.frames} frames: " + (lines or "no violations")
 
 
 class Findings:

@@ -10,7 +10,7 @@ MAX_FRAME_BYTES = 16 * 1024 * 1024
 """Larger frames are not decoded."""
 MAX_DEPTH = 400
 DONE = b"[DONE]"
-NOT_AN_OBJECT = "it is JSON, but no object"
+NOT_AN_OBJECT = "JSON, but not an object"
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -107,13 +107,13 @@ class _Event:
 def decode_object(data: bytes) -> tuple[dict[str, Any] | None, str | None]:
     """Return the JSON object, or a fault."""
     if len(data) > MAX_FRAME_BYTES:
-        return None, f"it has more than {MAX_FRAME_BYTES} bytes"
+        return None, f"larger than {MAX_FRAME_BYTES:,} bytes"
     try:
         value = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        return None, f"it cannot be read: {error}"
+        return None, f"cannot be decoded: {error}"
     if _is_too_deep(value, data):
-        return None, f"it is nested deeper than {MAX_DEPTH} levels"
+        return None, f"nested deeper than {MAX_DEPTH} levels"
     return (cast("dict[str, Any]", value), None) if isinstance(value, dict) else (None, NOT_AN_OBJECT)
 
 

@@ -36,21 +36,21 @@ class FramingChecker:
         add = self._findings.add
         self._frames += 1
         if self._has_done:
-            add("F6", frame, "it stands after [DONE]")
+            add("F6", frame, "event after [DONE]")
         self._has_done = self._has_done or frame.is_done
         if frame.fault and not (self._findings.protocol == "services" and frame.fault == NOT_AN_OBJECT):
             add("F1", frame, frame.fault)
         if not frame.closed:
-            add("F2", frame, "the stream ends without the empty line that closes it")
+            add("F2", frame, "no empty line after the last event")
         if frame.extra:
-            add("F4", frame, f"it has {', '.join(frame.extra)}")
+            add("F4", frame, f"unexpected fields: {', '.join(frame.extra)}")
         self._check_name(frame)
 
     def end(self, after_last: Frame) -> None:
         if not self._frames:
-            self._findings.add("F1", after_last, "there is no event in it")
+            self._findings.add("F1", after_last, "the stream has no events")
         elif not self._has_done and self._findings.protocol in _DONE_RULES:
-            self._findings.add(_DONE_RULES[self._findings.protocol], after_last, "there is no [DONE]")
+            self._findings.add(_DONE_RULES[self._findings.protocol], after_last, "missing [DONE]")
 
     def _check_name(self, frame: Frame) -> None:
         add = self._findings.add
@@ -58,49 +58,49 @@ class FramingChecker:
             return  # The name is checked by S1.
         if self._findings.protocol != "responses":
             if frame.event is not None:
-                add("F4", frame, f"it has event: {quote(frame.event)}")
+                add("F4", frame, f"unexpected field event: {quote(frame.event)}")
             return
         kind = text_in(frame.value, "type") if frame.value is not None else None
         if kind is not None and frame.event is None:
-            add("F4", frame, "it has no event: line")
+            add("F4", frame, "missing event: line")
         elif frame.event is not None and frame.event != kind:
-            add("F4", frame, f"event: is {quote(frame.event)}, type is {quote(kind)}")
+            add("F4", frame, f"event is {quote(frame.event)}, but type is {quote(kind)}")
 
 
 def check_head(findings: Findings, headers: Mapping[str, str]) -> None:
     """Check the headers of a streamed response, with names in lower case."""
     content_type = headers.get("content-type", "")
     if content_type.partition(";")[0].strip().lower() != "text/event-stream":
-        findings.add("F5", None, f"the content type is {quote(content_type)}")
+        findings.add("F5", None, f"content type is {quote(content_type)}")
     version = headers.get("x-vercel-ai-ui-message-stream")
     if findings.protocol == "ui-stream" and version != "v1":
-        findings.add("U14", None, f"the header is {quote(version)}")
+        findings.add("U14", None, f"x-vercel-ai-ui-message-stream is {quote(version)}")
 
 
 def check_refusal(findings: Findings, status: int, body: bytes) -> None:
     if not 400 <= status < 500:
-        findings.add("E2", None, f"the answer is {status}: {_body_text(body)}")
+        findings.add("E2", None, f"status is {status}: {_body_text(body)}")
         return
     text = body.decode("utf-8", "replace")
     value = json.parse_or_text(text)
     if findings.protocol == "ui-stream":
         if not text.strip() or not isinstance(value, str):
-            findings.add("E3", None, f"the body is {_body_text(body)}")
+            findings.add("E3", None, f"unexpected error body: {_body_text(body)}")
         return
     document = as_object(value) or {}
     if findings.protocol == "services":
         if number_in(document, "code") != status or not text_in(document, "message") or not text_in(document, "type"):
-            findings.add("E3", None, f"the body is {_body_text(body)}")
+            findings.add("E3", None, f"unexpected error body: {_body_text(body)}")
         return
     error = object_in(document, "error") or {}
     if not text_in(error, "message"):
-        findings.add("E3", None, f"the body is {_body_text(body)}")
+        findings.add("E3", None, f"unexpected error body: {_body_text(body)}")
     elif not error.keys() >= {"type", "code", "param"} or not text_in(document, "detail"):
-        findings.add("E4", None, f"the body is {_body_text(body)}")
+        findings.add("E4", None, f"error body lacks type, code, param or detail: {_body_text(body)}")
 
 
 def _body_text(body: bytes) -> str:
-    return quote(shorten(body[:1000].decode("utf-8", "replace"), 200)) if body else "nothing"
+    return quote(shorten(body[:1000].decode("utf-8", "replace"), 200)) if body else "(empty)"
 
 
 BodySource = Literal["same-run", "another-run"]
@@ -198,7 +198,7 @@ def _check_body(findings: Findings, raw: Any, checker: _Checker | None, body_fro
         if fault == NOT_AN_OBJECT and findings.protocol == "services":
             body = msgspec.json.decode(raw)
         elif fault is not None:
-            findings.add("F3", None, f"the body is {quote(raw[:200].decode('utf-8', 'replace'))}: {fault}")
+            findings.add("F3", None, f"invalid body {quote(raw[:200].decode('utf-8', 'replace'))}: {fault}")
             return
     if findings.protocol == "chat-completions":
         answer = checker.answer if isinstance(checker, chat_completions.ChatChecker) else None

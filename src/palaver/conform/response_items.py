@@ -67,11 +67,11 @@ def check_response(findings: Findings, frame: Frame | None, body: dict[str, Any]
         add("B1", frame, f"object is {quote(body.get('object'))}, id is {quote(body.get('id'))}")
     status = body.get("status")
     if status not in _STATUSES[event]:
-        add("B1", frame, f"status is {quote(status)}")
+        add("B1", frame, f"unexpected status {quote(status)}")
     elif status == "failed" and not _has_error_text(object_in(body, "error")):
-        add("B1", frame, f"it failed, and error is {quote(body.get('error'))}")
+        add("B1", frame, f"status is failed, but error is {quote(body.get('error'))}")
     elif status in ("incomplete", "cancelled") and not text_in(object_in(body, "incomplete_details") or {}, "reason"):
-        add("B1", frame, f"it is {status}, and incomplete_details is {quote(body.get('incomplete_details'))}")
+        add("B1", frame, f"status is {status}, but incomplete_details is {quote(body.get('incomplete_details'))}")
     _check_keys(findings, frame, body)
     _check_usage(findings, frame, body.get("usage"))
 
@@ -81,24 +81,24 @@ def check_item(findings: Findings, frame: Frame | None, item: dict[str, Any]) ->
     add, kind = findings.add, str(item.get("type"))
     if findings.protocol == "invocations":
         if kind not in _MLFLOW_ITEMS:
-            add("I14", frame, f"MLflow knows no item type {quote(kind)}")
+            add("I14", frame, f"MLflow doesn't know item type {quote(kind)}")
     elif kind not in _OPENAI_ITEMS and not kind.startswith("palaver:"):
-        add("I14b", frame, f"OpenAI knows no item type {quote(kind)}, and it does not begin palaver:")
+        add("I14b", frame, f"item type {quote(kind)} is neither OpenAI's nor palaver:*")
     for name in ("id", *_REQUIRED_FIELDS.get(kind, ())):
         if not isinstance(item.get(name), str) and (findings.protocol == "responses" or name != "id" or name in item):
-            add("I15", frame, f"{name} of the {kind} is {quote(item.get(name))}")
+            add("I15", frame, f"invalid {name} in {kind} item: {quote(item.get(name))}")
     # OpenAI's outputs may be lists of parts; ours are strings, as MLflow requires.
     allowed = str if findings.protocol == "invocations" else (str, list)
     if kind == "function_call_output" and not isinstance(item.get("output"), allowed):
-        add("I15", frame, f"output is {quote(item.get('output'))}")
+        add("I15", frame, f"invalid output in {kind} item: {quote(item.get('output'))}")
     status = item.get("status")
     is_valid = findings.protocol == "responses" or kind not in _WITH_STATUS or status in _ITEM_STATUSES
     if status is not None and not (isinstance(status, str) and is_valid):
-        add("F3", frame, f"status of the {kind} is {quote(status)}")
+        add("F3", frame, f"invalid status in {kind} item: {quote(status)}")
     if kind == "message":
         _check_message(findings, frame, item)
     elif kind == "reasoning" and not _is_summary(list_in(item, "summary")):
-        add("I15", frame, f"summary is {quote(item.get('summary'))}")
+        add("I15", frame, f"invalid summary: {quote(item.get('summary'))}")
 
 
 def _is_summary(parts: list[Any] | None) -> bool:
@@ -108,31 +108,31 @@ def _is_summary(parts: list[Any] | None) -> bool:
 def _check_message(findings: Findings, frame: Frame | None, item: dict[str, Any]) -> None:
     add, content = findings.add, list_in(item, "content")
     if item.get("role") != "assistant":
-        add("I15", frame, f"role is {quote(item.get('role'))}")
+        add("I15", frame, f"message has role {quote(item.get('role'))}")
     if not content:
-        add("I15", frame, f"content is {quote(item.get('content'))}")
+        add("I15", frame, f"message has content {quote(item.get('content'))}")
         return
     if len(content) > 1:
-        add("I15b", frame, f"it has {len(content)} parts")
+        add("I15b", frame, f"message has {len(content)} parts")
     for part in content:
         match part:
             case {"type": "output_text", "text": str(text)}:
                 if not text:
-                    add("I15b", frame, "its text is empty")
+                    add("I15b", frame, "message text is empty")
                 _check_annotations(findings, frame, part)
             case {"type": "refusal", "refusal": str(text)}:
                 if not text:
-                    add("I15b", frame, "its refusal is empty")
+                    add("I15b", frame, "refusal is empty")
                 if findings.protocol == "invocations":
-                    add("I18", frame, "it has a refusal part")
+                    add("I18", frame, "message has a refusal part")
             case _:
-                add("I15", frame, f"a part is {quote(part)}")
+                add("I15", frame, f"invalid content part: {quote(part)}")
 
 
 def _check_annotations(findings: Findings, frame: Frame | None, part: dict[str, Any]) -> None:
     annotations = list_in(part, "annotations")
     if annotations is None:
-        findings.add("I15", frame, f"annotations is {quote(part.get('annotations'))}")
+        findings.add("I15", frame, f"annotations is {quote(part.get('annotations'))}, not a list")
         return
     for annotation in annotations:
         match annotation:
@@ -141,7 +141,7 @@ def _check_annotations(findings: Findings, frame: Frame | None, part: dict[str, 
             case {"type": str()} if findings.protocol == "responses":
                 pass
             case _:
-                findings.add("I18", frame, f"an annotation is {quote(annotation)}")
+                findings.add("I18", frame, f"unsupported annotation: {quote(annotation)}")
 
 
 def check_output(findings: Findings, frame: Frame, output: list[Any], finished: Mapping[int, dict[str, Any]]) -> None:
@@ -166,23 +166,23 @@ def comparable(value: Any) -> Any:
 
 def _output_difference(output: list[Any], items: list[dict[str, Any]]) -> str:
     if len(output) != len(items):
-        return f"output has {len(output)} items, {len(items)} were done"
+        return f"items in output: {len(output)}, finished items: {len(items)}"
     index = next(index for index, (one, other) in enumerate(zip(output, items, strict=True)) if one != other)
-    return f"output[{index}] is {quote(output[index])}, done was {quote(items[index])}"
+    return f"output[{index}] is {quote(output[index])}, but the finished item is {quote(items[index])}"
 
 
 def _check_keys(findings: Findings, frame: Frame | None, body: dict[str, Any]) -> None:
     for name, types in _FIELD_TYPES.items():
         if body.get(name) is not None and not isinstance(body[name], types):
-            findings.add("F3", frame, f"{name} is {quote(body[name])}")
+            findings.add("F3", frame, f"invalid {name}: {quote(body[name])}")
     if findings.protocol == "invocations":
         if nulls := [name for name, value in body.items() if value is None]:
-            findings.add("B3", frame, f"null: {quote(nulls)}")
+            findings.add("B3", frame, f"null fields: {quote(nulls)}")
         return
     if missing := [name for name in (*_NEVER_NULL, *_MAY_BE_NULL) if name not in body]:
-        findings.add("B2", frame, f"missing: {quote(missing)}")
+        findings.add("B2", frame, f"missing fields: {quote(missing)}")
     if nulls := [name for name in _NEVER_NULL if name in body and body[name] is None]:
-        findings.add("B2", frame, f"null: {quote(nulls)}")
+        findings.add("B2", frame, f"null fields: {quote(nulls)}")
 
 
 def _check_usage(findings: Findings, frame: Frame | None, usage: Any) -> None:
@@ -193,7 +193,7 @@ def _check_usage(findings: Findings, frame: Frame | None, usage: Any) -> None:
     cached = number_in(object_in(fields, "input_tokens_details") or {}, "cached_tokens")
     reasoning = number_in(object_in(fields, "output_tokens_details") or {}, "reasoning_tokens")
     if not has_counts or cached is None or reasoning is None:
-        findings.add("B4", frame, f"usage is {quote(usage)}")
+        findings.add("B4", frame, f"invalid usage: {quote(usage)}")
 
 
 def _has_error_text(error: dict[str, Any] | None) -> bool:
@@ -272,9 +272,9 @@ class ItemChecker:
             item_object = object_in(value, "item")
             identity = self._identity(item_object) if item_object is not None else None
             if item_object is None or text_in(item_object, "type") is None:
-                self._add("F3", frame, "it has no item with a type")
+                self._add("F3", frame, "missing item, or item without type")
             elif identity is None:
-                self._add("I15", frame, f"the id of its item is {quote(item_object.get('id'))}")
+                self._add("I15", frame, f"item id is {quote(item_object.get('id'))}, not a string")
             elif kind == "output_item.added":
                 self._item_added(frame, identity, item_object, value)
             else:
@@ -282,7 +282,7 @@ class ItemChecker:
             return
         identity = text_in(value, "item_id")
         if identity is None:
-            self._add("F3", frame, f"its item_id is {quote(value.get('item_id'))}")
+            self._add("F3", frame, f"item_id is {quote(value.get('item_id'))}, not a string")
             return
         item = self._find_item(frame, identity, value)
         if item is not None:
@@ -291,7 +291,7 @@ class ItemChecker:
     def end(self, frame: Frame) -> None:
         """Report the items that are still open at the end of the run."""
         for item in self._open:
-            self._add("I7", frame, f"the item {quote(item.id)} has no done")
+            self._add("I7", frame, f"item {quote(item.id)} never finished")
             item.is_done = True
         self._open.clear()
 
@@ -310,7 +310,7 @@ class ItemChecker:
             return
         item.call_id = item_object.get("call_id")
         if kind in _LIST_FIELDS and list_in(item_object, _LIST_FIELDS[kind]) is None:
-            self._add("F3", frame, f"the added {kind} has no list as {_LIST_FIELDS[kind]}")
+            self._add("F3", frame, f"{_LIST_FIELDS[kind]} of the added {kind} item is not a list")
         if kind == "function_call":
             arguments = text_in(item_object, "arguments")
             if arguments is None:
@@ -324,14 +324,14 @@ class ItemChecker:
             index = number_in(value, "output_index")
             other = next((known for known in self._open if known.index == index and index is not None), None)
             if other is not None:
-                self._add("I5", frame, f"the item was added as {quote(other.id)} and is done as {quote(identity)}")
+                self._add("I5", frame, f"item was added as {quote(other.id)} but finished as {quote(identity)}")
                 item = self._items[identity] = other
             else:
-                self._add("I7b", frame, "the item is done, but was never added")
+                self._add("I7b", frame, "item finished but was never added")
                 item = self._start_item(frame, identity, text_in(item_object, "type"), value, was_added=False)
                 assert item is not None
         elif item.is_done:
-            self._add("I7", frame, "the item was done before")
+            self._add("I7", frame, "item had already finished")
             return
         self._check_position(frame, item, value)
         self._check_texts(frame, item, item_object)
@@ -345,15 +345,15 @@ class ItemChecker:
         self, frame: Frame, identity: str, kind: str | None, value: dict[str, Any], *, was_added: bool = True
     ) -> _Item | None:
         if identity in self._items:
-            self._add("I6", frame, f"there was an item {quote(identity)} before")
+            self._add("I6", frame, f"duplicate item id {quote(identity)}")
             return None
         index = number_in(value, "output_index")
         if index != self._next_index:
-            self._report_index(frame, value, f"{self._next_index} is next")
+            self._report_index(frame, value, f"expected {self._next_index}")
         self._next_index = self._next_index + 1 if index is None else max(self._next_index, index + 1)
         # Palaver's own items may be inside another one: clients skip unknown types.
         if self._open and not (_is_palaver_item(kind) and not _is_palaver_item(self._open[-1].type)):
-            self._add("I8", frame, f"it begins while {quote(self._open[-1].id)} is open")
+            self._add("I8", frame, f"item starts while {quote(self._open[-1].id)} is still open")
         item = _Item(identity, kind, index, was_added=was_added)
         self._items[identity] = item
         self._open.append(item)
@@ -363,26 +363,24 @@ class ItemChecker:
         """Return the item of a frame, started here if it was never added; None if it is already done."""
         item = self._items.get(identity)
         if item is None:
-            self._add("I7b", frame, f"no item {quote(identity)} was added")
+            self._add("I7b", frame, f"item {quote(identity)} was never added")
             return self._start_item(frame, identity, None, value, was_added=False)
         if item.is_done:
-            self._add("I7", frame, f"the item {quote(identity)} is done")
+            self._add("I7", frame, f"frame after item {quote(identity)} finished")
             return None
         self._check_position(frame, item, value)
         return item
 
     def _check_position(self, frame: Frame, item: _Item, value: dict[str, Any]) -> None:
         if number_in(value, "output_index") != item.index:
-            self._report_index(frame, value, f"its item has {item.index}")
+            self._report_index(frame, value, f"but its item has {item.index}")
         if self._open[-1] is not item:
-            self._add("I8", frame, f"it stands between the frames of {quote(self._open[-1].id)}")
+            self._add("I8", frame, f"frame interrupts item {quote(self._open[-1].id)}")
         item_object = object_in(value, "item")
         if item_object is not None and item.type not in (None, item_object["type"]):
-            self._add(
-                "I5", frame, f"the item was added as {quote(item.type)} and is done as {quote(item_object['type'])}"
-            )
+            self._add("I5", frame, f"item was added as {quote(item.type)} but finished as {quote(item_object['type'])}")
         elif item_object is not None and item.was_added and item.call_id != item_object.get("call_id"):
-            self._add("I5", frame, f"call_id was {quote(item.call_id)} and is {quote(item_object.get('call_id'))}")
+            self._add("I5", frame, f"call_id changed from {quote(item.call_id)} to {quote(item_object.get('call_id'))}")
 
     def _report_index(self, frame: Frame, value: dict[str, Any], expected: str) -> None:
         is_faulty = "output_index" in value and number_in(value, "output_index") is None
@@ -414,7 +412,7 @@ class ItemChecker:
             # SDKs need this index. MLflow's own agents omit it, and their clients don't use it.
             is_omitted = self._findings.protocol == "invocations" and name not in value
             rule = "F3" if index is None and not is_omitted else "I10"
-            self._add(rule, frame, f"{name} is {quote(value.get(name))}")
+            self._add(rule, frame, f"{name} is {quote(value.get(name))}, not 0")
         return index or 0
 
     def _feed_text(self, frame: Frame, item: _Item, stem: str, verb: str, value: dict[str, Any]) -> None:
@@ -427,32 +425,32 @@ class ItemChecker:
             self._add("F3", frame, f"{name} is {quote(value.get(name))}, not a string")
             return
         if key in item.complete_texts:
-            self._add("I7", frame, f"this {stem} is done")
+            self._add("I7", frame, f"{stem} had already finished")
             return
         part = _PART_OF_TEXT.get(stem)
         if part is not None and item.was_added and not item.parts.get((part, index)):
-            self._add("I7b", frame, f"it has no open {part}")
+            self._add("I7b", frame, f"{stem} without an open {part}")
         if verb == "delta":
             if stem == "output_text" and item.annotations.get(index):
-                self._add("I10b", frame, "an annotation stands before it")
+                self._add("I10b", frame, "delta after an annotation")
             item.pieces.setdefault(key, []).append(text)
             return
         item.complete_texts.add(key)
-        self._compare(frame, item, key, text, "the done text")
+        self._compare(frame, item, key, text, "done text")
 
     def _feed_part(self, frame: Frame, item: _Item, stem: str, verb: str, value: dict[str, Any]) -> None:
         index = self._read_index(frame, value, _PARTS[stem])
         key, part = (stem, index), object_in(value, "part")
         if part is None or text_in(part, "type") is None:
-            self._add("F3", frame, "it has no part with a type")
+            self._add("F3", frame, "missing part, or part without type")
             return
         if verb == "added":
             if key in item.parts:
-                self._add("I7b", frame, "the part was added before")
+                self._add("I7b", frame, "part was already added")
             item.parts[key] = True
             return
         if not item.parts.get(key) and item.was_added:
-            self._add("I7b", frame, "the part is done, but not open")
+            self._add("I7b", frame, "part finished but is not open")
         item.parts[key] = False
         self._compare_part(frame, item, index, part)
 
@@ -460,33 +458,33 @@ class ItemChecker:
         if item.was_added:
             needed = {("function_call_arguments", 0)} if item_object["type"] == "function_call" else set[_Key]()
             for key in (item.pieces.keys() | needed) - item.complete_texts:
-                self._add("I7b", frame, f"its {key[0]} has no done")
+                self._add("I7b", frame, f"{key[0]} has no done frame")
             for key in (key for key, is_open in item.parts.items() if is_open):
-                self._add("I7b", frame, f"its {key[0]} has no done")
+                self._add("I7b", frame, f"{key[0]} has no done frame")
         for name in ("content", "summary"):
             for index, part in enumerate(list_in(item_object, name) or ()):
                 self._compare_part(frame, item, index, as_object(part) or {})
         if item_object["type"] == "function_call" and (arguments := text_in(item_object, "arguments")) is not None:
-            self._compare(frame, item, ("function_call_arguments", 0), arguments, "the arguments")
+            self._compare(frame, item, ("function_call_arguments", 0), arguments, "arguments")
 
     def _compare_part(self, frame: Frame, item: _Item, index: int, part: dict[str, Any]) -> None:
         match part:
             case {"type": "output_text", "text": str(text)}:
-                self._compare(frame, item, ("output_text", index), text, "the text of the part")
+                self._compare(frame, item, ("output_text", index), text, "part text")
                 annotations, added = list_in(part, "annotations") or [], item.annotations.get(index, [])
                 if item.was_added and annotations != added:
-                    self._add("I10b", frame, f"annotations are {quote(annotations)}, added were {quote(added)}")
+                    self._add("I10b", frame, f"annotations are {quote(annotations)}, but {quote(added)} were added")
             case {"type": "refusal", "refusal": str(text)}:
-                self._compare(frame, item, ("refusal", index), text, "the refusal")
+                self._compare(frame, item, ("refusal", index), text, "refusal")
             case {"type": "summary_text", "text": str(text)}:
-                self._compare(frame, item, ("reasoning_summary_text", index), text, "the summary")
+                self._compare(frame, item, ("reasoning_summary_text", index), text, "summary text")
             case _:
                 pass
 
     def _compare(self, frame: Frame, item: _Item, key: _Key, text: str, what: str) -> None:
         deltas = item.text(*key)
         if deltas is not None and deltas != text:
-            self._add("I9", frame, f"{what} is {quote(text)}, the deltas said {quote(deltas)}")
+            self._add("I9", frame, f"{what} is {quote(text)}, but the deltas add up to {quote(deltas)}")
 
     def _check_call(self, frame: Frame, item_object: dict[str, Any]) -> None:
         call = text_in(item_object, "call_id")
@@ -494,12 +492,12 @@ class ItemChecker:
             return
         if item_object["type"] == "function_call":
             if call in self._calls:
-                self._add("I6", frame, f"there was a call {quote(call)} before")
+                self._add("I6", frame, f"duplicate call_id {quote(call)}")
             self._calls.add(call)
             self._unanswered.add(call)
         elif item_object["type"] == "function_call_output":
             if call not in self._unanswered:
-                self._add("I11", frame, f"it answers {quote(call)}, which is no open call")
+                self._add("I11", frame, f"call_id {quote(call)} does not match an open function call")
             self._unanswered.discard(call)
 
 

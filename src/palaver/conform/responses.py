@@ -38,7 +38,7 @@ class ResponsesChecker:
             self._check_untyped(frame, value)
             return
         if self._ended:
-            self._add("I3", frame, "it stands after the terminal frame")
+            self._add("I3", frame, "frame after the terminal frame")
         self._check_number(frame, value)
         if not self._typed_count and kind != "response.created":
             self._add("I1", frame, "the first frame is not response.created")
@@ -48,7 +48,7 @@ class ResponsesChecker:
 
     def end(self, after_last: Frame) -> None:
         if not self._typed_count:
-            self._add("I1", after_last, "there is no response.created")
+            self._add("I1", after_last, "missing response.created")
         if not self._ended:
             self._items.end(after_last)
             self._add("I3", after_last, "the stream ends without response.completed, .failed or .incomplete")
@@ -61,13 +61,13 @@ class ResponsesChecker:
             self._check_mlflow_completed(frame, value)
         elif event == kind:
             if self._findings.protocol == "responses" or kind not in _PALAVER_EVENTS:
-                self._add("I14", frame, f"clients do not know events of type {quote(kind)}")
+                self._add("I14", frame, f"unknown event type {quote(kind)}")
         elif event in _LIFECYCLE:
             self._check_lifecycle(frame, event, value)
         elif event.startswith("output_item.") or "item_id" in value:
             self._items.feed(frame, event, value)
         else:
-            self._add("I1", frame, f"{kind} belongs to no item")
+            self._add("I1", frame, f"{kind} does not belong to an item")
 
     def _check_number(self, frame: Frame, value: dict[str, Any]) -> None:
         number = number_in(value, "sequence_number")
@@ -77,14 +77,14 @@ class ResponsesChecker:
 
     def _check_untyped(self, frame: Frame, value: dict[str, Any]) -> None:
         if value.keys() != {"trace_id"} or not isinstance(value["trace_id"], str):
-            self._add("F3", frame, f"its type is {quote(value.get('type'))}")
+            self._add("F3", frame, f"type is {quote(value.get('type'))}, not a string")
         elif not self._ended:
-            self._add("I1", frame, "the trace frame stands before the terminal one")
+            self._add("I1", frame, "trace frame before the terminal frame")
 
     def _check_lifecycle(self, frame: Frame, event: str, value: dict[str, Any]) -> None:
         if event == "created":
             if self._has_created:
-                self._add("I1", frame, "response.created comes again")
+                self._add("I1", frame, "second response.created")
             self._has_created = True
         body = object_in(value, "response")
         if body is None:
@@ -100,7 +100,7 @@ class ResponsesChecker:
         response_id = text_in(body, "id")
         self._id = self._id or response_id
         if response_id != self._id:
-            self._add("I2", frame, f"the response id is {quote(response_id)}, it was {quote(self._id)}")
+            self._add("I2", frame, f"response id changed from {quote(self._id)} to {quote(response_id)}")
 
     def _check_terminal(self, frame: Frame, event: str, body: dict[str, Any]) -> None:
         if self._ended:
@@ -110,9 +110,15 @@ class ResponsesChecker:
         if (output := list_in(body, "output")) is not None:
             check_output(self._findings, frame, output, self._items.finished)
         if (event == "failed") != (self._error_frame is not None):
-            self._add("I13", frame, "no error stands before it" if event == "failed" else "an error stands before it")
+            self._add(
+                "I13",
+                frame,
+                "no error frame before response.failed"
+                if event == "failed"
+                else f"error frame before response.{event}",
+            )
         if self._findings.protocol == "invocations" and self._previous_type != "responses.completed":
-            self._add("I17b", frame, "there is no responses.completed directly before it")
+            self._add("I17b", frame, "no responses.completed directly before the terminal frame")
 
     def _check_error(self, frame: Frame, value: dict[str, Any]) -> None:
         self._error_frame = frame
@@ -122,17 +128,17 @@ class ResponsesChecker:
             return
         fields = ("code", "message", "param")
         if not value.keys() >= set(fields) or nested is None or any(nested.get(key) != value[key] for key in fields):
-            self._add("I13b", frame, "it is not spelled in both ways")
+            self._add("I13b", frame, "the top-level and the nested error fields are missing or differ")
 
     def _check_mlflow_completed(self, frame: Frame, value: dict[str, Any]) -> None:
         if self._findings.protocol == "responses":
-            self._add("I14", frame, "clients do not know events of this type")
+            self._add("I14", frame, "responses.completed is only known on invocations")
             return
         if self._previous_type == "responses.completed":
-            self._add("I17b", frame, "it comes again")
+            self._add("I17b", frame, "second responses.completed in a row")
         body = object_in(value, "response") or {}
         if object_in(body, "usage") is None or text_in(body, "status") is None:
-            self._add("I17", frame, f"the response is {quote(body)}")
+            self._add("I17", frame, f"usage or status is missing: {quote(body)}")
 
 
 def check_response_body(findings: Findings, body: Any, terminal: dict[str, Any] | None, *, same_run: bool) -> None:
@@ -143,7 +149,7 @@ def check_response_body(findings: Findings, body: Any, terminal: dict[str, Any] 
         return
     if terminal is not None and terminal.get("status") == "failed" and same_run:
         if value.get("response_id") != terminal.get("id") or "error" not in value:
-            findings.add("I16", None, f"the run failed, and the body is {quote(value)}")
+            findings.add("I16", None, f"the run failed, but the body does not report its error: {quote(value)}")
         return
     check_response(findings, None, value, "whole")
     output = list_in(value, "output") or []
@@ -151,7 +157,7 @@ def check_response_body(findings: Findings, body: Any, terminal: dict[str, Any] 
         if (item_object := as_object(item)) is not None and text_in(item_object, "type") is not None:
             check_item(findings, None, item_object)
         else:
-            findings.add("F3", None, f"an item is {quote(item)}")
+            findings.add("F3", None, f"invalid item: {quote(item)}")
     if terminal is None:
         return
     if same_run:
@@ -164,20 +170,20 @@ def check_response_body(findings: Findings, body: Any, terminal: dict[str, Any] 
 def _body_difference(body: dict[str, Any], terminal: dict[str, Any]) -> str:
     keys = sorted(body.keys() | terminal.keys())
     differing = [key for key in keys if (key in body, body.get(key)) != (key in terminal, terminal.get(key))]
-    return f"it differs from the terminal response in {quote(differing)}"
+    return f"body and terminal response differ in {quote(differing)}"
 
 
 def _compare_loosely(findings: Findings, body: dict[str, Any], terminal: dict[str, Any]) -> None:
     """Compare two runs of one prompt: text and the number of items may differ."""
     items, streamed = list_in(body, "output") or [], list_in(terminal, "output") or []
     if bool(items) != bool(streamed):
-        findings.add("I16", None, f"output has {len(items)} items, the stream's had {len(streamed)}")
+        findings.add("I16", None, f"items in output: {len(items)}, in the output of the stream: {len(streamed)}")
     if unshared := sorted(body.keys() ^ terminal.keys()):
         findings.add("I16b", None, f"only one of body and stream has {quote(unshared)}")
     body_keys, stream_keys = _keys_by_type(items), _keys_by_type(streamed)
     for kind in sorted(body_keys.keys() & stream_keys.keys()):
         if unshared := sorted(body_keys[kind] ^ stream_keys[kind]):
-            findings.add("I16b", None, f"of two {kind} items only one has {quote(unshared)}")
+            findings.add("I16b", None, f"only one of body and stream has {quote(unshared)} in {kind} items")
 
 
 def _keys_by_type(items: list[Any]) -> dict[str, set[str]]:

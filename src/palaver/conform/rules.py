@@ -26,55 +26,80 @@ class Rule(Struct, frozen=True):
 _SERVICES: tuple[Protocol, ...] = ("services",)
 
 SERVICE_RULES = (
-    Rule("S1", "every event has a name that the protocol knows", _SERVICES, "readers go by it, and pass over others"),
+    Rule(
+        "S1",
+        "Every event has a name that the protocol defines.",
+        _SERVICES,
+        "Clients dispatch on the name and ignore unknown events.",
+    ),
     Rule(
         "S2",
-        "`type` in the data repeats the name, but in `log`, `changes`, `data`, `complete` and `error`",
+        "`type` in the data repeats the event name, except for `log`, `changes`, `data`, `complete` and `error`.",
         _SERVICES,
-        "readers made for Anthropic's events go by it",
+        "Clients written for Anthropic's events dispatch on `type`.",
     ),
     Rule(
         "S3",
-        "`message_start` is first, once, with an id; a stream without it has only `log`, `data` and its end",
+        "`message_start` is the first event, occurs once and has an id. A stream without it has only `log` "
+        "and `data` events before `complete` or `error`.",
         _SERVICES,
-        "readers begin an answer there",
+        "Clients start an answer at `message_start`.",
     ),
     Rule(
         "S4",
-        "a block starts, has deltas of its kind and stops; no two are open at once",
+        "A content block starts, has deltas of its own kind and stops. Only one block is open at a time.",
         _SERVICES,
-        "what is said goes to the wrong block, or is lost",
+        "Text ends up in the wrong block or is lost.",
     ),
-    Rule("S5", "`index` of blocks is 0, 1, 2 …; their deltas and their stop repeat it", _SERVICES, "the same"),
+    Rule(
+        "S5",
+        "The `index` of blocks counts 0, 1, 2, …; the deltas and the stop event of a block repeat its index.",
+        _SERVICES,
+        "Text ends up in the wrong block or is lost.",
+    ),
     Rule(
         "S6",
-        "there is one `complete` or one `error`, and nothing after it",
+        "The stream ends with exactly one `complete` or `error`, and nothing follows it.",
         _SERVICES,
-        "a cut answer looks whole; Lightning waits for the end",
+        "A truncated answer looks complete; Lightning waits for the end.",
     ),
     Rule(
-        "S7", "no block is open at `message_delta`, `complete` and `error`", _SERVICES, "the page shows it as growing"
+        "S7",
+        "No block is open at `message_delta`, `complete` or `error`.",
+        _SERVICES,
+        "The page shows the block as still streaming.",
     ),
     Rule(
         "S8",
-        "`message_delta`, `message_stop` and `complete` end a stream that `message_start` began, in a row; `error` "
-        "stands in place of all three",
+        "A stream with `message_start` ends with `message_delta`, `message_stop` and `complete`, in this "
+        "order and with nothing in between. `error` replaces all three.",
         _SERVICES,
-        "readers end an answer there, and would not see the rest",
+        "Clients end the answer there and miss the rest.",
     ),
-    Rule("S9", "an error has a number, a word in capitals and a message", _SERVICES, "clients show nothing"),
+    Rule(
+        "S9",
+        "An error has a numeric code, an upper-case type and a message.",
+        _SERVICES,
+        "Clients can't show the error.",
+    ),
     Rule(
         "S10",
-        "a chat's document has `response`, `history`, which ends with it, four counts of `usage`, and `meta`",
+        "The final document of a chat has `response`, a `history` that ends with it, four `usage` counts, and `meta`.",
         _SERVICES,
-        "Lightning reads all four",
+        "Lightning reads all four.",
     ),
-    Rule("S11", "joined text deltas are the `response`, white space aside", _SERVICES, "two clients show two answers"),
+    Rule(
+        "S11",
+        "The joined text deltas equal `response`, ignoring whitespace.",
+        _SERVICES,
+        "Different clients show different answers.",
+    ),
     Rule(
         "S12",
-        "the whole body is the data of `complete` or `error` (of another run: it says something if the stream did)",
+        "The non-streamed body equals the data of `complete` or `error`. For a body of another run: both have "
+        "text or neither does.",
         _SERVICES,
-        "streamed and not streamed differ",
+        "Streamed and non-streamed answers differ.",
     ),
 )
 
@@ -90,303 +115,404 @@ _NONE: tuple[Protocol, ...] = ()
 FRAMING = (
     Rule(
         "F1",
-        "the data of every event is one JSON object in UTF-8 (on `services` any JSON), or `[DONE]`",
+        "The data of every event is one JSON object in UTF-8 (on `services`: any JSON value) or `[DONE]`.",
         _ALL,
-        "every reader",
+        "No client can parse it.",
     ),
-    Rule("F2", "the last event is closed by an empty line", _ALL, "readers that keep to the standard drop it"),
-    Rule("F3", "a frame has the fields that its type needs, of the right type", _ALL, "every typed reader"),
+    Rule("F2", "The last event ends with an empty line.", _ALL, "Clients that follow the SSE standard drop the event."),
+    Rule(
+        "F3",
+        "A frame has all the fields that its type requires, with the right types.",
+        _ALL,
+        "Typed clients can't parse it.",
+    ),
     Rule(
         "F4",
-        "`event:` repeats `type` on `responses`, names the event on `services`, and stands nowhere else; no `id:`, "
-        "`retry:` or other field, and no comment inside an event",
+        "`event:` repeats `type` on `responses`, names the event on `services`, and is absent elsewhere. "
+        "There is no `id:`, `retry:` or other field, and no comment inside an event.",
         _NONE,
-        "Open Responses validators alone ask for `event:`",
+        "Only Open Responses validators require `event:`.",
     ),
-    Rule("F5", "the content type is `text/event-stream`", _ALL, "browsers' EventSource and what is modelled on it"),
-    Rule("F6", "nothing stands after `[DONE]`", _ALL, "the OpenAI SDKs stop reading there"),
+    Rule(
+        "F5",
+        "The content type is `text/event-stream`.",
+        _ALL,
+        "`EventSource` in browsers, and clients modelled on it, reject anything else.",
+    ),
+    Rule("F6", "Nothing follows `[DONE]`.", _ALL, "The OpenAI SDKs stop reading there."),
 )
 
 RESPONSES = (
     Rule(
         "I1",
-        "`response.created` is first, once; the only frames without an item are lifecycle, `error`, own and trace ones",
+        "`response.created` is the first frame and occurs once. All frames belong to an item, except "
+        "lifecycle, `error`, `palaver:*` and trace frames.",
         _RESPONSES_ONLY,
-        "`stream()` of both OpenAI SDKs; MLflow's own agents begin without it",
+        "`stream()` in both OpenAI SDKs fails; MLflow's own agents don't send `response.created`.",
     ),
-    Rule("I2", "one response id throughout", _RESPONSES_ONLY, "OpenAI SDKs; MLflow clients read no id"),
+    Rule(
+        "I2", "The response id never changes.", _RESPONSES_ONLY, "OpenAI SDKs rely on it; MLflow clients don't read it."
+    ),
     Rule(
         "I3",
-        "exactly one of `response.completed`, `.failed`, `.incomplete`, and it is the last typed frame",
+        "Exactly one of `response.completed`, `response.failed` and `response.incomplete` occurs, as the last "
+        "typed frame.",
         _RESPONSES_ONLY,
-        "OpenAI SDKs and Open Responses validators; MLflow's own agents send none",
+        "OpenAI SDKs and Open Responses validators require it; MLflow's own agents send none.",
     ),
-    Rule("I3b", "`[DONE]` is the last line", _NONE, "Open Responses validators alone; OpenAI's servers send none"),
+    Rule(
+        "I3b",
+        "`[DONE]` is the last line.",
+        _NONE,
+        "Only Open Responses validators require it; OpenAI's servers don't send it.",
+    ),
     Rule(
         "I4",
-        "`sequence_number` is 0, 1, 2 … without gap",
+        "`sequence_number` counts 0, 1, 2, … without gaps.",
         _RESPONSES_ONLY,
-        "`@ai-sdk/open-responses`, and everyone who resumes; MLflow sends none",
+        "`@ai-sdk/open-responses` and clients that resume streams rely on it; MLflow sends none.",
     ),
     Rule(
         "I5",
-        "`output_index` of added items is 0, 1, 2 …; every later frame of it repeats its index, id, type and `call_id`",
+        "`output_index` counts 0, 1, 2, … as items are added. Later frames of an item repeat its index, id, "
+        "type and `call_id`.",
         _RESPONSES_ONLY,
-        "`stream()` of both OpenAI SDKs; MLflow sends none",
+        "`stream()` in both OpenAI SDKs relies on it; MLflow sends none.",
     ),
     Rule(
         "I6",
-        "item ids are unique, and so are the `call_id`s of function calls",
+        "Item ids are unique, and so are the `call_id`s of function calls.",
         _RESPONSES_AND_INVOCATIONS,
-        "the Databricks provider loses text, the AI SDK mixes up tools",
+        "The Databricks provider loses text; the AI SDK mixes up tools.",
     ),
     Rule(
         "I7",
-        "every item that began has its `response.output_item.done`, and nothing follows for it",
+        "Every item that starts ends with `response.output_item.done`, and no other frame of the item follows.",
         _RESPONSES_AND_INVOCATIONS,
-        "MLflow's traces lack it, SDKs lose the rest",
+        "An unfinished item is missing from MLflow's traces; SDKs drop frames after the end.",
     ),
     Rule(
         "I7b",
-        "an item begins with its `added`, and so does each part of it; each part and each text has its `done`",
+        "An item starts with `response.output_item.added`, and each of its parts with its own `added` frame. "
+        "Each part and each text has a `done` frame.",
         _RESPONSES_ONLY,
-        "`stream()` of both OpenAI SDKs; MLflow's own agents send deltas and done items alone",
+        "`stream()` in both OpenAI SDKs fails; MLflow's own agents send only deltas and finished items.",
     ),
     Rule(
         "I8",
-        "between an item's `added` and `done` stand only its own frames, or whole `palaver:*` items",
+        "Between the `added` and `done` frames of an item there are only its own frames or complete `palaver:*` items.",
         _RESPONSES_AND_INVOCATIONS,
-        "the Databricks provider drops text, ChatOpenAI mixes arguments",
+        "The Databricks provider drops text; ChatOpenAI mixes up arguments.",
     ),
     Rule(
         "I9",
-        "joined deltas, the text of `.done` and the text of the item are equal; arguments and refusals too",
+        "The joined deltas, the text of `.done` and the text of the item are equal. The same applies to "
+        "arguments and refusals.",
         _RESPONSES_AND_INVOCATIONS,
-        "two clients show two answers",
+        "Different clients show different answers.",
     ),
-    Rule("I10", "`content_index` and `summary_index` are 0", _NONE, "ours: one item, one part; OpenAI sends several"),
+    Rule(
+        "I10",
+        "`content_index` and `summary_index` are 0.",
+        _NONE,
+        "Palaver's own convention: one part per item. OpenAI sends several.",
+    ),
     Rule(
         "I10b",
-        "`annotation_index` is 0, 1, 2 …, no annotation stands before the last delta, and the part has them all",
+        "`annotation_index` counts 0, 1, 2, …; annotations follow the last delta, and the finished part "
+        "contains all of them.",
         _INVOCATIONS,
-        "the Databricks provider loses the text after it; OpenAI's servers mix them",
+        "The Databricks provider loses the text after an annotation; OpenAI's servers mix deltas and annotations.",
     ),
     Rule(
         "I11",
-        "every function_call_output follows its function_call, here or in the input, and only once",
+        "Every function_call_output follows its function_call, which is in the stream or in the input, and "
+        "occurs once.",
         _RESPONSES_AND_INVOCATIONS,
-        "the AI SDK's stream dies",
+        "The AI SDK's stream fails.",
     ),
     Rule(
         "I12",
-        "the terminal `output` lists the done items by index: same ids, types, texts, arguments and outputs",
+        "The terminal `output` lists the finished items by index, with the same ids, types, texts, arguments "
+        "and outputs.",
         _RESPONSES_AND_INVOCATIONS,
-        "what was shown is not what is kept",
+        "The stored answer differs from the one that was shown.",
     ),
-    Rule("I12b", "and it equals them deeply", _NONE, "ours: SDKs take either"),
+    Rule(
+        "I12b",
+        "The items of the terminal `output` equal the finished items in every field.",
+        _NONE,
+        "Palaver's own convention; SDKs accept either.",
+    ),
     Rule(
         "I13",
-        "a failed run has `error` before `response.failed`, and only a failed run has it",
+        "A failed run sends `error` before `response.failed`. Other runs don't send `error`.",
         _INVOCATIONS,
-        "the Databricks provider is blind to `response.failed`",
+        "The Databricks provider ignores `response.failed`.",
     ),
     Rule(
         "I13b",
-        "the error frame is spelled flat (`code`, `message`, `param`) and nested (`error`)",
+        "The error frame has `code`, `message` and `param` both at the top level and in a nested `error`.",
         _NONE,
-        "MLflow and LangChain read the flat one, SDKs the nested one; OpenAI sends one",
+        "MLflow and LangChain read the top level, SDKs the nested object; OpenAI sends one of them.",
     ),
     Rule(
         "I14",
-        "own event types begin `palaver:` and stand on `invocations` only, as does `responses.completed`; items there "
-        "have types that MLflow knows",
+        "Custom event types start with `palaver:` and, like `responses.completed`, occur only on "
+        "`invocations`. Items there have types that MLflow knows.",
         _RESPONSES_AND_INVOCATIONS,
-        "openai-node's `stream()` throws on an unknown event, MLflow on an unknown item",
+        "`stream()` in openai-node throws on an unknown event, MLflow on an unknown item.",
     ),
-    Rule("I14b", "item types are OpenAI's or begin `palaver:`", _NONE, "SDKs pass unknown items on"),
+    Rule("I14b", "Item types are OpenAI's or start with `palaver:`.", _NONE, "SDKs pass unknown items through."),
     Rule(
         "I15",
-        "a message is the assistant's and has a part, `annotations` is a list, no id, call_id, text or output is null",
+        "A message has the role `assistant` and at least one part, `annotations` is a list, and no id, "
+        "call_id, text or output is null.",
         _RESPONSES_AND_INVOCATIONS,
-        "MLflow's validation, `generateText`",
+        "MLflow's validation and the AI SDK's `generateText` fail.",
     ),
-    Rule("I15b", "a message has exactly one part, which is not empty", _NONE, "ours: OpenAI sends several"),
+    Rule(
+        "I15b",
+        "A message has exactly one part, which is not empty.",
+        _NONE,
+        "Palaver's own convention; OpenAI sends several.",
+    ),
     Rule(
         "I16",
-        "the whole body is the terminal `response` of the same run (of another: it says something if the stream did)",
+        "The non-streamed body equals the terminal `response` of the same run. For a body of another run: "
+        "both have output or neither does.",
         _RESPONSES_AND_INVOCATIONS,
-        "streamed and not streamed differ",
+        "Streamed and non-streamed answers differ.",
     ),
-    Rule("I16b", "the whole body of another run has the same keys", _NONE, "servers may say less when asked otherwise"),
+    Rule(
+        "I16b",
+        "The non-streamed body of another run has the same keys.",
+        _NONE,
+        "Servers may omit fields when not streaming.",
+    ),
     Rule(
         "I17",
-        "`responses.completed` has `usage` and `status`",
+        "`responses.completed` has `usage` and `status`.",
         _INVOCATIONS,
-        "the Databricks provider throws",
+        "The Databricks provider throws.",
     ),
     Rule(
         "I17b",
-        "on `invocations` it stands directly before the terminal frame",
+        "On `invocations`, `responses.completed` comes directly before the terminal frame.",
         _NONE,
-        "the Databricks provider then knows no usage and no finish reason; MLflow's own agents send none",
+        "Without it, the Databricks provider has no usage and no finish reason; MLflow's own agents don't send it.",
     ),
     Rule(
         "I18",
-        "on `invocations` no refusal part, and no annotation but url_citation with both indexes",
+        "On `invocations`, a message has no refusal part, and every annotation is a url_citation with both indexes.",
         _INVOCATIONS,
-        "the Databricks provider dies of a refusal, `generateText` of any other annotation",
+        "The Databricks provider fails on a refusal, and `generateText` on any other annotation.",
     ),
     Rule(
         "B1",
-        "a response object has `object`, an id and the status that fits its event; `error` where it failed, a reason "
-        "where it is incomplete",
+        "A response object has `object`, an id and the status that matches its event. A failed one has "
+        "`error`, an incomplete one a reason.",
         _RESPONSES_ONLY,
-        "every reader of the final response; MLflow's bodies have no status",
+        "Every client that reads the final response fails; MLflow's bodies have no status.",
     ),
-    Rule("B2", "on `responses` it has every key, and null only where null is allowed", _NONE, "validators alone"),
+    Rule(
+        "B2",
+        "On `responses`, a response object has every key, and null only where it is allowed.",
+        _NONE,
+        "Only validators check it.",
+    ),
     Rule(
         "B3",
-        "on `invocations` no field of it is null",
+        "On `invocations`, no field of a response object is null.",
         _INVOCATIONS,
-        "`generateText` of the Databricks provider fails on null `id model created_at usage`",
+        "`generateText` of the Databricks provider fails if `id`, `model`, `created_at` or `usage` is null.",
     ),
     Rule(
         "B4",
-        "usage has three counts and both `*_details`, or is not there",
+        "`usage` has three counts and both `*_details`, or is absent.",
         _INVOCATIONS,
-        "MLflow's validation; the OpenAI SDKs do without",
+        "MLflow validates it; the OpenAI SDKs don't need it.",
     ),
 )
 
 CHAT_COMPLETIONS = (
-    Rule("C1", "every chunk is a `chat.completion.chunk`, all with one string `id`", _CHAT, "who joins chunks by id"),
-    Rule("C1b", "and with one `created` and one `model`", _NONE, "nobody looks"),
+    Rule(
+        "C1",
+        "Every chunk is a `chat.completion.chunk`, and all have the same string `id`.",
+        _CHAT,
+        "Some clients join chunks by id.",
+    ),
+    Rule("C1b", "All chunks have the same `created` and `model`.", _NONE, "No client checks it."),
     Rule(
         "C2",
-        "every chunk has one choice, of index 0; none at all only where there is `usage`",
+        "Every chunk has one choice, with index 0. Only a chunk with `usage` may have none.",
         _CHAT,
-        "who reads `choices[0]`, which is nearly everyone",
+        "Nearly every client reads `choices[0]`.",
     ),
-    Rule("C2b", "a choice has `logprobs` and `finish_reason`, null where unknown", _NONE, "typed readers do without"),
-    Rule("C3", "the first choice says `role: assistant`", _CHAT, "openai-node's `stream()` throws: missing role"),
-    Rule("C3b", "and no later one says a role", _NONE, "SDKs take it"),
+    Rule(
+        "C2b",
+        "A choice has `logprobs` and `finish_reason`, which are null if unknown.",
+        _NONE,
+        "Typed clients work without them.",
+    ),
+    Rule("C3", "The first choice has `role: assistant`.", _CHAT, "`stream()` in openai-node throws: missing role."),
+    Rule("C3b", "Later choices have no role.", _NONE, "SDKs accept it."),
     Rule(
         "C4",
-        "one choice has a `finish_reason` that clients know, unless the stream ends in an error",
+        "One choice has a known `finish_reason`, unless the stream ends with an error.",
         _CHAT,
-        "openai-node's `stream()` throws: missing finish_reason; a cut answer looks whole",
+        "`stream()` in openai-node throws (missing finish_reason), and a truncated answer looks complete.",
     ),
-    Rule("C4b", "the delta of that choice is empty", _NONE, "SDKs take it"),
+    Rule("C4b", "The choice with `finish_reason` has an empty delta.", _NONE, "SDKs accept content there."),
     Rule(
-        "C5", "after `finish_reason` comes usage at most, and after usage or an error nothing", _CHAT, "it is not read"
+        "C5",
+        "Only usage may follow `finish_reason`, and nothing follows usage or an error.",
+        _CHAT,
+        "Clients don't read it.",
     ),
     Rule(
         "C6",
-        "usage has a chunk of its own, after `finish_reason`; every other chunk says `usage: null`, or none has it",
+        "Usage has its own chunk after `finish_reason`. All other chunks have `usage: null`, or none has the key.",
         _NONE,
-        "SDKs take it anywhere",
+        "SDKs accept usage anywhere.",
     ),
     Rule(
         "C7",
-        "tool calls have index 0, 1, 2 …; the first piece alone has id, type and name; ids are unique",
+        "Tool calls have index 0, 1, 2, … and unique ids. Only the first piece of a call has id, type and name.",
         _CHAT,
-        "SDKs throw without; LangChain joins what is repeated",
+        "SDKs throw if they are missing; LangChain concatenates repeated ones.",
     ),
-    Rule("C8", "the pieces of one call stand together", _NONE, "readers join by index"),
-    Rule("C9", "`finish_reason: tool_calls` only after a call", _CHAT, "agents wait for a call that is not there"),
-    Rule("C10", "no delta is empty, but the first and the finishing one", _NONE, "noise"),
-    Rule("C11", "an error has a `message`, and `type`, `code` and `param`", _CHAT, "SDKs show nothing"),
-    Rule("C12", "`[DONE]` is the last line", _CHAT, "readers that wait for it; OpenAI documents it as the end"),
+    Rule(
+        "C8",
+        "The pieces of one tool call are not interleaved with those of another.",
+        _NONE,
+        "Clients join them by index.",
+    ),
+    Rule(
+        "C9",
+        "`finish_reason: tool_calls` occurs only after a tool call.",
+        _CHAT,
+        "Agents wait for a call that never comes.",
+    ),
+    Rule("C10", "Only the first and the finishing delta may be empty.", _NONE, "Empty deltas are just noise."),
+    Rule("C11", "An error has `message`, `type`, `code` and `param`.", _CHAT, "SDKs can't show the error."),
+    Rule("C12", "`[DONE]` is the last line.", _CHAT, "Some clients wait for it; OpenAI documents it as the end."),
     Rule(
         "C13",
-        "the whole answer is a `chat.completion` with one choice: the assistant's message and a known `finish_reason`",
+        "The non-streamed body is a `chat.completion` with one choice: an assistant message and a known "
+        "`finish_reason`.",
         _CHAT,
-        "every reader",
+        "No client can read it.",
     ),
     Rule(
         "C14",
-        "and it is what the stream adds up to (of another run: it says something if the stream did)",
+        "The non-streamed body equals the joined chunks of the stream. For a body of another run: both have "
+        "content or neither does.",
         _CHAT,
-        "streamed and not streamed differ",
+        "Streamed and non-streamed answers differ.",
     ),
 )
 
 UI_STREAM = (
-    Rule("U1", "every part has a type that the client's version knows", _UI, "the client's stream fails"),
-    Rule("U2", "`start` is first, once, with a `messageId`", _NONE, "clients make an id of their own"),
+    Rule("U1", "Every part has a type that the client's version knows.", _UI, "The client's stream fails."),
+    Rule(
+        "U2",
+        "`start` is the first part, occurs once and has a `messageId`.",
+        _NONE,
+        "Clients generate an id if there is none.",
+    ),
     Rule(
         "U3",
-        "`finish` or `abort` is the last part, once",
+        "`finish` or `abort` is the last part and occurs once.",
         _UI,
-        "a cut answer looks whole; what follows is not expected",
+        "A truncated answer looks complete; clients don't expect anything after it.",
     ),
     Rule(
         "U4",
-        "`start-step` and `finish-step` come in pairs; what is said stands between, `finish` outside",
+        "`start-step` and `finish-step` come in pairs, with the content between them and `finish` outside.",
         _NONE,
-        "clients only draw a line",
+        "Clients only draw a line between steps.",
     ),
-    Rule("U5", "text and reasoning: `-start`, `-delta`s, `-end`, and nothing without start", _UI, "the client throws"),
-    Rule("U5b", "an id is not used again after its `-end`", _NONE, "clients show a second part"),
+    Rule(
+        "U5",
+        "Text and reasoning start with `-start`, grow with `-delta` and end with `-end`.",
+        _UI,
+        "The client throws.",
+    ),
+    Rule("U5b", "An id is not reused after its `-end`.", _NONE, "Clients show a second part."),
     Rule(
         "U6",
-        "open text and reasoning are ended before `finish-step`, `finish`, `error` and `abort`",
+        "Open text and reasoning end before `finish-step`, `finish`, `error` and `abort`.",
         _UI,
-        "the client forgets them there: the next delta throws, the part stays `streaming`",
+        "The client drops them there: the next delta throws, and the part stays `streaming`.",
     ),
     Rule(
         "U7",
-        "a tool's input starts, grows and is available (or an error) once, then comes its output once; nothing for a "
-        "`toolCallId` that nobody knows",
+        "The input of a tool call starts, grows and becomes available (or fails) once; then its output "
+        "follows once. No part has an unknown `toolCallId`.",
         _UI,
-        "the client throws",
+        "The client throws.",
     ),
-    Rule("U8", "for clients of version 5 a tool's output stands in the step of its call", _UI, "version 5 throws"),
-    Rule("U8b", "for later ones too", _NONE, "later versions look in all steps"),
+    Rule("U8", "For clients of version 5, a tool's output is in the same step as its call.", _UI, "Version 5 throws."),
+    Rule(
+        "U8b",
+        "For clients of later versions, a tool's output is in the same step as its call.",
+        _NONE,
+        "Later versions search all steps.",
+    ),
     Rule(
         "U9",
-        "what starts after the outputs of a step's tools starts in a new step",
+        "Content that starts after the tool outputs of a step starts in a new step.",
         _NONE,
-        "`useChat` may resend once too often",
+        "`useChat` may send one request too many.",
     ),
-    Rule("U10", "joined input deltas are the JSON text of the input", _NONE, "clients show the input itself"),
-    Rule("U11", "after `error` the run finishes with `finishReason: error`", _NONE, "clients have seen the error"),
-    Rule("U12", "`finishReason` is one that clients know", _UI, "their schema is a closed list"),
-    Rule("U13", "`[DONE]` is the last line", _NONE, "clients do without"),
+    Rule("U10", "The joined input deltas are the input as JSON text.", _NONE, "Clients show the final input."),
+    Rule(
+        "U11",
+        "After `error`, the run finishes with `finishReason: error`.",
+        _NONE,
+        "Clients have already seen the error.",
+    ),
+    Rule("U12", "`finishReason` is a value that clients know.", _UI, "The client's schema is a closed list."),
+    Rule("U13", "`[DONE]` is the last line.", _NONE, "Clients don't need it."),
     Rule(
         "U14",
-        "the answer has the header `x-vercel-ai-ui-message-stream: v1`",
+        "The response has the header `x-vercel-ai-ui-message-stream: v1`.",
         _NONE,
-        "the stock transport does not look",
+        "The default transport doesn't check it.",
     ),
 )
 
 ANSWER_RULES = (
-    Rule("E1", "a plain prompt is answered with 200, in time", _ALL, "everyone"),
+    Rule("E1", "A plain prompt is answered with status 200 before the timeout.", _ALL, "No client gets an answer."),
     Rule(
         "E2",
-        "a request that cannot be read (`input: 42`, `content: 42`, no `messages`) is answered with 4xx",
+        "A malformed request (`input: 42`, `content: 42`, no `messages`) is answered with a 4xx status.",
         _ALL,
-        "validators; SDKs retry 5xx",
+        "Validators check it; SDKs retry on 5xx.",
     ),
     Rule(
         "E3",
-        'its body is `{"error": {"message": …}}`, on the UI stream a line of text, on `services` the error object',
+        'The error body is `{"error": {"message": …}}`; on `ui-stream` it is plain text, on `services` the '
+        "error object.",
         _ALL,
-        'OpenAI SDKs say "no body", `useChat` shows the body word for word',
+        'OpenAI SDKs report "no body"; `useChat` shows the body verbatim.',
     ),
     Rule(
-        "E4", "and has `type`, `code` and `param` there, and `detail` beside it", _NONE, "MLflow clients show `detail`"
+        "E4",
+        "The `error` object has `type`, `code` and `param`, and the body also has `detail`.",
+        _NONE,
+        "MLflow clients show `detail`.",
     ),
 )
 
 GROUPS: Mapping[str, tuple[Rule, ...]] = {
-    "Framing, all protocols": FRAMING,
+    "Framing (all protocols)": FRAMING,
     "Responses": RESPONSES,
     "Chat Completions": CHAT_COMPLETIONS,
     "UI message stream": UI_STREAM,
     "Services": SERVICE_RULES,
-    "Answers, all protocols": ANSWER_RULES,
+    "HTTP responses (all protocols)": ANSWER_RULES,
 }
 RULES: Mapping[str, Rule] = {rule.id: rule for group in GROUPS.values() for rule in group}
 

@@ -43,17 +43,17 @@ class ServiceChecker:
         self._frames += 1
         name, value = frame.event, frame_value(frame)
         if self.ended:
-            self._add("S6", frame, f"it stands after {self.ended}")
+            self._add("S6", frame, f"event after {self.ended}")
             return
         if name not in _NAMES:
-            self._add("S1", frame, f"its name is {quote(name)}")
+            self._add("S1", frame, f"unknown event name {quote(name)}")
             return
         fields = as_object(value) or {}
         if name not in _UNTYPED and fields.get("type") != name:
-            self._add("S2", frame, f"type is {quote(fields.get('type'))}, the event is {quote(name)}")
+            self._add("S2", frame, f"type is {quote(fields.get('type'))}, but the event is {quote(name)}")
         self._check_start(frame, name, fields)
         if self._end_count and name not in (*_END, "complete", "error"):
-            self._add("S8", frame, f"{name} stands after message_delta")
+            self._add("S8", frame, f"{name} after message_delta")
         match name:
             case "content_block_start" | "content_block_delta" | "content_block_stop":
                 self._check_block(frame, name, fields)
@@ -71,26 +71,26 @@ class ServiceChecker:
     def _check_start(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
         if name == "message_start":
             if self._frames > 1:
-                self._add("S3", frame, "it is not the first event")
+                self._add("S3", frame, "message_start is not the first event")
             elif not text_in(object_in(fields, "message") or {}, "id"):
-                self._add("S3", frame, f"the message is {quote(fields.get('message'))}")
+                self._add("S3", frame, f"message has no id: {quote(fields.get('message'))}")
             self.started = True
         elif not self.started and name not in _SIDE_EVENTS:
-            self._add("S3", frame, f"{name} stands in a stream without message_start")
+            self._add("S3", frame, f"{name} without message_start")
 
     def _check_block(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
         index, is_start = number_in(fields, "index"), name == "content_block_start"
         if is_start == (self._open is not None):
-            why = f"block {self._index} is open" if is_start else "no block is open"
+            why = f"block {self._index} is still open" if is_start else "no block is open"
             self._add("S4", frame, why)
-        elif index != (self._index + 1 if is_start else self._index):
-            self._add("S5", frame, f"index is {quote(fields.get('index'))} after block {self._index}")
+        elif index != (expected := self._index + 1 if is_start else self._index):
+            self._add("S5", frame, f"index is {quote(fields.get('index'))}, not {expected}")
         if is_start:
             self._index += 1
             kind = text_in(object_in(fields, "content_block") or {}, "type")
             self._open = kind or ""
             if kind not in _DELTAS:
-                self._add("F3", frame, f"the block is {quote(fields.get('content_block'))}")
+                self._add("F3", frame, f"unknown content block: {quote(fields.get('content_block'))}")
         elif name == "content_block_stop":
             self._open = None
         elif self._open is not None:
@@ -101,39 +101,39 @@ class ServiceChecker:
         expected, key = _DELTAS.get(kind, (delta.get("type"), ""))
         piece = delta.get(key, "")
         if delta.get("type") != expected:
-            self._add("S4", frame, f"{quote(delta.get('type'))} stands in a block of {quote(kind)}")
+            self._add("S4", frame, f"{quote(delta.get('type'))} in a block of type {quote(kind)}")
         elif not isinstance(piece, str) or key not in (*delta, ""):
-            self._add("F3", frame, f"the delta is {quote(delta)}")
+            self._add("F3", frame, f"invalid delta: {quote(delta)}")
         elif kind == "text":
             self._text += piece
 
     def _check_message_end(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
         if self._open is not None:
-            self._add("S7", frame, f"block {self._index} is open")
+            self._add("S7", frame, f"block {self._index} is still open")
             self._open = None
         if self._end_count != _END.index(name):
-            self._add("S8", frame, f"{name} is out of its place")
+            self._add("S8", frame, f"{name} is out of order")
         self._end_count = _END.index(name) + 1
         if name == "message_delta":
             reason = text_in(object_in(fields, "delta") or {}, "stop_reason")
             if reason is None or number_in(object_in(fields, "usage") or {}, "output_tokens") is None:
-                self._add("F3", frame, "it has no stop_reason, or no count of output_tokens")
+                self._add("F3", frame, "stop_reason or usage.output_tokens is missing")
 
     def _check_last(self, frame: Frame, name: str, value: Any) -> None:
         self.ended, self.last_data = name, value
         if self._open is not None:
-            self._add("S7", frame, f"block {self._index} is open")
+            self._add("S7", frame, f"block {self._index} is still open")
         if name == "error":
             if self._end_count:
-                self._add("S8", frame, "it stands after message_delta")
+                self._add("S8", frame, "error after message_delta")
             _check_error(self._findings, frame, value)
         elif self.started:
             if self._end_count != len(_END):
-                self._add("S8", frame, "message_delta and message_stop do not stand before it")
+                self._add("S8", frame, "no message_delta and message_stop before complete")
             if _check_document(self._findings, frame, value) and _without_whitespace(self._text) != _without_whitespace(
                 value["response"]
             ):
-                self._add("S11", frame, f"the deltas said {quote(self._text)}")
+                self._add("S11", frame, f"the response differs from the joined deltas: {quote(self._text)}")
 
 
 def _check_fields(findings: Findings, frame: Frame, name: str, value: Any) -> None:
@@ -145,7 +145,7 @@ def _check_fields(findings: Findings, frame: Frame, name: str, value: Any) -> No
         "tool_result": text_in(fields, "call_id") is not None and fields.keys() >= {"output", "is_error"},
     }
     if not is_valid.get(name, True):
-        findings.add("F3", frame, f"the data of {name} is {quote(value)}")
+        findings.add("F3", frame, f"invalid data of {name}: {quote(value)}")
 
 
 def _check_error(findings: Findings, frame: Frame | None, value: Any) -> None:
@@ -158,7 +158,7 @@ def _check_error(findings: Findings, frame: Frame | None, value: Any) -> None:
         or not text_in(fields, "message")
         or not has_details
     ):
-        findings.add("S9", frame, f"the error is {quote(value)}")
+        findings.add("S9", frame, f"invalid error: {quote(value)}")
 
 
 def _check_document(findings: Findings, frame: Frame | None, value: Any) -> bool:
@@ -169,7 +169,7 @@ def _check_document(findings: Findings, frame: Frame | None, value: Any) -> bool
     has_counts = all(number_in(usage, name) is not None for name in _USAGE_FIELDS)
     has_last_turn = turns[-1] == {"role": "assistant", "content": response}
     if response is None or not has_counts or not has_last_turn or object_in(fields, "meta") is None:
-        findings.add("S10", frame, f"the document is {quote(value)}")
+        findings.add("S10", frame, f"invalid document: {quote(value)}")
     return response is not None
 
 
@@ -183,8 +183,8 @@ def check_service_body(findings: Findings, body: Any, checker: ServiceChecker | 
         return
     if same_run:
         if body != checker.last_data:
-            findings.add("S12", None, f"the body is {quote(body)}, {checker.ended} said {quote(checker.last_data)}")
+            findings.add("S12", None, f"body is {quote(body)}, but {checker.ended} has {quote(checker.last_data)}")
     elif checker.started and checker.ended == "complete" and _check_document(findings, None, body):
         document: dict[str, Any] = as_object(checker.last_data) or {}
         if bool(body["response"]) != bool(document.get("response")):
-            findings.add("S12", None, "one of body and stream says something, the other nothing")
+            findings.add("S12", None, "only one of body and stream has text")

@@ -85,12 +85,12 @@ class UIChecker:
             return
         kind = text_in(value, "type")
         if kind is None:
-            self._add("F3", frame, f"its type is {quote(value.get('type'))}")
+            self._add("F3", frame, f"type is {quote(value.get('type'))}, not a string")
             return
         if self._ended:
-            self._add("U3", frame, "it stands after the last part")
+            self._add("U3", frame, "part after finish or abort")
         if (self._part_count == 0) != (kind == "start"):
-            self._add("U2", frame, "start comes again" if kind == "start" else "the first part is not start")
+            self._add("U2", frame, "second start" if kind == "start" else "the first part is not start")
         self._part_count += 1
         if self._has_required_fields(frame, kind, value):
             self._check_step(frame, kind)
@@ -98,7 +98,7 @@ class UIChecker:
 
     def end(self, after_last: Frame) -> None:
         if not self._ended:
-            self._report_and_close_open(after_last, "the end")
+            self._report_and_close_open(after_last, "the end of the stream")
             self._add("U3", after_last, "the stream ends without finish or abort")
 
     def _has_required_fields(self, frame: Frame, kind: str, value: dict[str, Any]) -> bool:
@@ -108,7 +108,7 @@ class UIChecker:
         elif kind in self._fields:
             needed = self._fields[kind]
         else:
-            self._add("U1", frame, f"clients of version {self._version} do not know the type {quote(kind)}")
+            self._add("U1", frame, f"clients of version {self._version} don't know type {quote(kind)}")
             return False
         faulty = [
             name
@@ -116,15 +116,15 @@ class UIChecker:
             if name not in value or (field_type == "str" and type(value[name]) is not str)
         ]
         if faulty:
-            self._add("F3", frame, f"missing or of the wrong type: {', '.join(faulty)}")
+            self._add("F3", frame, f"missing or invalid fields: {', '.join(faulty)}")
         return not faulty
 
     def _check_step(self, frame: Frame, kind: str) -> None:
         if not self._in_step and kind not in _OUTSIDE_STEP and not kind.startswith("data-"):
-            self._add("U4", frame, "it stands outside a step")
+            self._add("U4", frame, "part outside a step")
         # A pending call keeps its step open: its output must be in the same step (U8).
         if self._answered_in_step and kind in _STARTS and not self._has_pending_call():
-            self._add("U9", frame, "it starts in the step of a tool's output")
+            self._add("U9", frame, "part starts in a step that already has tool outputs")
             self._answered_in_step = False  # Reported once for each step.
 
     def _has_pending_call(self) -> bool:
@@ -138,7 +138,7 @@ class UIChecker:
                     self._add("U2", frame, f"messageId is {quote(value.get('messageId'))}")
             case "start-step":
                 if self._in_step:
-                    self._add("U4", frame, "the step before it is not finished")
+                    self._add("U4", frame, "the previous step is not finished")
                 self._in_step, self._answered_in_step = True, False
                 self._step += 1
             case "finish-step":
@@ -161,21 +161,21 @@ class UIChecker:
         self._report_and_close_open(frame, kind)
         for call, tool in self._tools.items():
             if tool.stage == "streaming":
-                self._add("U7", frame, f"the input of {quote(call)} never became available")
+                self._add("U7", frame, f"input of call {quote(call)} never became available")
         if kind == "abort":
             return
         if self._in_step:
             self._add("U4", frame, "the last step is not finished")
         reason = value.get("finishReason")
         if reason is not None and reason not in _FINISH_REASONS:
-            self._add("U12", frame, f"finishReason is {quote(reason)}")
+            self._add("U12", frame, f"unknown finishReason {quote(reason)}")
         elif self._failed and reason != "error":
-            self._add("U11", frame, f"there was an error, and finishReason is {quote(reason)}")
+            self._add("U11", frame, f"finishReason is {quote(reason)} after an error")
 
     def _report_and_close_open(self, frame: Frame, before: str) -> None:
         """Report text and reasoning that is still open, and close it."""
         for kind, identity in sorted(self._open):
-            self._add("U6", frame, f"the {kind} {quote(identity)} is not ended before {before}")
+            self._add("U6", frame, f"{kind} {quote(identity)} is still open at {before}")
         self._closed |= self._open
         self._open.clear()
 
@@ -186,9 +186,9 @@ class UIChecker:
         key = (content, value["id"])
         if verb == "start":
             if key in self._open:
-                self._add("U5", frame, f"the {content} {quote(key[1])} is open already")
+                self._add("U5", frame, f"{content} {quote(key[1])} is already open")
             elif key in self._closed:
-                self._add("U5b", frame, f"there was a {content} {quote(key[1])} before")
+                self._add("U5b", frame, f"id {quote(key[1])} of {content} is reused")
             self._open.add(key)
         elif key not in self._open:
             self._add("U5", frame, f"no {content} {quote(key[1])} is open")
@@ -201,22 +201,22 @@ class UIChecker:
         tool = self._tools.get(call)
         name = text_in(value, "toolName")
         if tool is not None and tool.name is not None and name not in (None, tool.name):
-            self._add("U7", frame, f"the tool was {quote(tool.name)}, and is {quote(name)}")
+            self._add("U7", frame, f"tool name changed from {quote(tool.name)} to {quote(name)}")
         match kind:
             case "tool-input-start":
                 if tool is not None and not tool.is_from_history:
-                    self._add("U7", frame, f"the input of {quote(call)} started before")
+                    self._add("U7", frame, f"input of call {quote(call)} has already started")
                 self._tools[call] = _Tool(self._step, "streaming", name)
             case "tool-input-delta":
                 if tool is None or tool.stage != "streaming":
-                    self._add("U7", frame, f"no input of {quote(call)} is being streamed")
+                    self._add("U7", frame, f"input of call {quote(call)} is not being streamed")
                 else:
                     tool.input_text += value["inputTextDelta"]
             case "tool-input-available" | "tool-input-error":
                 self._check_input(frame, call, tool, value)
             case "tool-approval-request":
                 if tool is None or tool.stage == "streaming":
-                    self._add("U7", frame, f"nobody knows a call {quote(call)}")
+                    self._add("U7", frame, f"unknown call {quote(call)}")
             case _:
                 self._check_output(frame, call, tool, value)
 
@@ -225,22 +225,24 @@ class UIChecker:
             self._tools[call] = _Tool(self._step, "available", text_in(value, "toolName"))
             return
         if tool.stage != "streaming":
-            self._add("U7", frame, f"the input of {quote(call)} was available before")
+            self._add("U7", frame, f"input of call {quote(call)} was already available")
             return
         tool.stage = "available"
         parsed_input = json.parse_or_text(tool.input_text) if tool.input_text else value["input"]
         if parsed_input != value["input"] and tool.input_text != value["input"]:
-            self._add("U10", frame, f"the input is {quote(value['input'])}, the deltas said {quote(tool.input_text)}")
+            self._add(
+                "U10", frame, f"input is {quote(value['input'])}, but the deltas add up to {quote(tool.input_text)}"
+            )
 
     def _check_output(self, frame: Frame, call: str, tool: _Tool | None, value: dict[str, Any]) -> None:
         if tool is None or tool.stage == "streaming":
-            self._add("U7", frame, f"nobody knows a call {quote(call)} whose input is available")
+            self._add("U7", frame, f"no call {quote(call)} with available input")
             return
         if tool.stage == "answered":
-            self._add("U7", frame, f"the call {quote(call)} was answered before")
+            self._add("U7", frame, f"call {quote(call)} already has an output")
         elif not tool.is_from_history and tool.step != self._step:
             rule = "U8" if self._version == 5 else "U8b"
-            self._add(rule, frame, f"the call {quote(call)} stands in step {tool.step}, this is step {self._step}")
+            self._add(rule, frame, f"call {quote(call)} is in step {tool.step}, but its output is in step {self._step}")
         if value.get("preliminary") is not True:
             tool.stage = "answered"
             self._answered_in_step = True

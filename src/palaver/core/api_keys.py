@@ -97,10 +97,10 @@ def parse_scopes(names: Iterable[str], *, pointer: str | None = None) -> frozens
     """Parse scope names; `admin` includes all others."""
     scopes = frozenset(names)
     if not scopes:
-        raise InvalidValue(f"A key needs at least one scope: {', '.join(SCOPES)}.", pointer=pointer)
+        raise InvalidValue(f"An API key needs at least one scope: {', '.join(SCOPES)}.", pointer=pointer)
     for name in sorted(scopes):
         if name not in ALL_SCOPES:
-            raise InvalidValue(f"There is no scope {name[:40]!r}: use {', '.join(SCOPES)}.", pointer=pointer)
+            raise InvalidValue(f"Unknown scope {name[:40]!r}. Available: {', '.join(SCOPES)}.", pointer=pointer)
     return ALL_SCOPES if "admin" in scopes else cast("frozenset[Scope]", scopes)
 
 
@@ -113,7 +113,8 @@ def check_project(name: str, *, pointer: str | None = None) -> str:
     """Return the project name. Raises InvalidValue if it is not allowed."""
     if not _PROJECT.fullmatch(name):
         raise InvalidValue(
-            f"{name[:40]!r} cannot name a project: use a-z, 0-9 and '-', at most 32, and no '-' first.", pointer=pointer
+            f"Invalid project name {name[:40]!r}: use at most 32 characters (a-z, 0-9 and '-'), not starting with '-'.",
+            pointer=pointer,
         )
     return name
 
@@ -121,7 +122,9 @@ def check_project(name: str, *, pointer: str | None = None) -> str:
 def check_key_name(name: str, *, pointer: str | None = None) -> str:
     """Return the key name. Raises InvalidValue unless it is a printable line."""
     if not name.strip() or len(name) > MAX_KEY_NAME_LENGTH or not name.isprintable():
-        raise InvalidValue(f"A key's name is 1 to {MAX_KEY_NAME_LENGTH} printable characters.", pointer=pointer)
+        raise InvalidValue(
+            f"The name of an API key must be 1 to {MAX_KEY_NAME_LENGTH} printable characters.", pointer=pointer
+        )
     return name
 
 
@@ -135,9 +138,9 @@ def parse_expiry(text: str, *, now: datetime) -> datetime:
     except (OverflowError, ValueError):  # No such day.
         moment = None
     if moment is None:
-        raise InvalidValue(f"{text[:40]!r} is no time to expire: use 90d, 12h or 2026-12-31.")
+        raise InvalidValue(f"Invalid expiry {text[:40]!r}: use 90d, 12h or 2026-12-31.")
     if moment <= now:
-        raise InvalidValue(f"{text[:40]!r} has passed: a key must expire in the future.")
+        raise InvalidValue(f"Invalid expiry {text[:40]!r}: must be in the future.")
     return moment
 
 

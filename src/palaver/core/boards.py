@@ -23,7 +23,7 @@ _Line = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$", max_length=200)]
 
 
 class BoardColumn(msgspec.Struct, frozen=True, kw_only=True):
-    """What answers: a workflow, a variant of it, and over that what nobody has saved yet."""
+    """A workflow, a variant of it, and unsaved changes to its parameters."""
 
     id: _Id
     workflow: _Line
@@ -32,15 +32,15 @@ class BoardColumn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked: the inputs of all cells of the row."""
+    """The inputs of all cells in the row."""
 
     id: _Id
     name: _Line = ""
     inputs: dict[str, Any] = {}
 
 
-class FromTestset(msgspec.Struct, frozen=True):
-    """Where the rows came from."""
+class BoardTestset(msgspec.Struct, frozen=True):
+    """The test set revision that the rows were loaded from."""
 
     id: Annotated[str, msgspec.Meta(max_length=64)]
     revision: int
@@ -53,7 +53,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode = "chat"
     columns: tuple[BoardColumn, ...] = ()
     rows: tuple[BoardRow, ...] = ()
-    testset: FromTestset | None = None
+    testset: BoardTestset | None = None
     layout: dict[str, Any] = {}
 
 
@@ -69,14 +69,14 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 def check_board(grid: Grid) -> Grid:
     """Return the grid. Raises a RequestError if it exceeds a limit or has duplicate ids."""
     if len(grid.columns) > MAX_COLUMNS:
-        raise TooLarge(f"A board has at most {MAX_COLUMNS} columns.", pointer="/columns")
+        raise TooLarge(f"A board can have at most {MAX_COLUMNS} columns.", pointer="/columns")
     max_rows = MAX_ROWS[grid.mode]
     if len(grid.rows) > max_rows:
-        raise TooLarge(f"A board in {grid.mode} mode has at most {max_rows} rows.", pointer="/rows")
+        raise TooLarge(f"A board in {grid.mode} mode can have at most {max_rows:,} rows.", pointer="/rows")
     if len(json.encode(grid.layout)) > MAX_LAYOUT_BYTES:
-        raise TooLarge(f"The layout is larger than {MAX_LAYOUT_BYTES} bytes.", pointer="/layout")
+        raise TooLarge(f"The layout exceeds the limit of {MAX_LAYOUT_BYTES:,} bytes.", pointer="/layout")
     if len(json.encode(grid)) > MAX_BOARD_BYTES:
-        raise TooLarge(f"The board is larger than {MAX_BOARD_BYTES} bytes.")
+        raise TooLarge(f"The board exceeds the limit of {MAX_BOARD_BYTES:,} bytes.")
     _check_ids("columns", [column.id for column in grid.columns])
     _check_ids("rows", [row.id for row in grid.rows])
     for index, column in enumerate(grid.columns):
@@ -88,5 +88,5 @@ def _check_ids(kind: str, ids: Sequence[str]) -> None:
     seen: set[str] = set()
     for index, identifier in enumerate(ids):
         if identifier in seen:
-            raise InvalidValue(f"Two {kind} have the id {identifier!r}.", pointer=f"/{kind}/{index}/id")
+            raise InvalidValue(f"Duplicate id {identifier!r} in {kind}.", pointer=f"/{kind}/{index}/id")
         seen.add(identifier)

@@ -56,11 +56,11 @@ def check_workflow_name(name: str) -> str:
     """Return the name. Raises InvalidName if it is not URL-safe, ReservedName if it is one of our routes."""
     if not _NAME.fullmatch(name):
         raise InvalidName(
-            f"Workflow name {name!r} cannot stand in a URL: use letters, digits, '_', '-', '.', at most 64, "
-            "and pass name= to choose another."
+            f"Workflow name {name!r} is not URL-safe. "
+            "Set name= to at most 64 characters: letters, digits, '_', '-' and '.'."
         )
     if name in RESERVED_NAMES:
-        raise ReservedName(f"Workflow name {name!r} is one of Palaver's own routes: pass name= to choose another.")
+        raise ReservedName(f"Workflow name {name!r} is reserved for a route of Palaver. Set name= to choose another.")
     return name
 
 
@@ -68,9 +68,9 @@ def check_flags(name: str, declared: Mapping[str, Any], *, is_chat: bool | None)
     """Return the flags of a declaration. `is_chat` is what the decorator implies, None if it implies nothing."""
     for flag, value in declared.items():
         if flag in _PER_CALL_FLAGS:
-            raise InvalidFlag(f"{name}: {flag!r} is a flag of one call, not of a workflow.")
+            raise InvalidFlag(f"{name}: flag {flag!r} applies to a single call and can't be set on a workflow.")
         if not isinstance(value, bool):
             raise InvalidFlag(f"{name}: flag {flag!r} must be True or False, not {value!r}.")
     if is_chat and declared.get("is_chat") is False:
-        raise ContradictoryFlags(f"{name} is declared with @chat and flags is_chat=False: use @workflow instead.")
+        raise ContradictoryFlags(f"{name}: @chat can't be combined with the flag is_chat=False. Use @workflow instead.")
     return {**declared, "is_chat": declared.get("is_chat", is_chat or False)}

@@ -34,7 +34,7 @@ class _Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
 
 
 class RunStarted(_Event, frozen=True, tag="run-started"):
-    """Always the first."""
+    """The run started. Always the first event."""
 
     run_id: str = ""
     session: str = ""
@@ -59,7 +59,7 @@ class TextDelta(_Event, frozen=True, tag="text-delta", gc=False):
 
 
 class TextEnded(_Event, frozen=True, tag="text-ended"):
-    """A text item closes, with all that it said."""
+    """A text item closes. Has its complete text."""
 
     item: str = ""
     text: str = ""
@@ -81,7 +81,7 @@ class ReasoningDelta(_Event, frozen=True, tag="reasoning-delta", gc=False):
 
 
 class ReasoningEnded(_Event, frozen=True, tag="reasoning-ended"):
-    """A reasoning item closes, with all that it said."""
+    """A reasoning item closes. Has its complete text."""
 
     item: str = ""
     text: str = ""
@@ -105,14 +105,14 @@ class ToolDelta(_Event, frozen=True, tag="tool-delta", gc=False):
 
 
 class ToolEnded(_Event, frozen=True, tag="tool-ended"):
-    """A tool call closes, with its arguments as they were produced."""
+    """A tool call closes. Has its arguments exactly as they were produced."""
 
     item: str = ""
     arguments: str = ""
 
 
 class ToolReturned(_Event, frozen=True, tag="tool-result"):
-    """What a tool answered: a message of its own."""
+    """The result of a tool call, as a separate message."""
 
     item: str = ""
     message: str = ""
@@ -122,7 +122,7 @@ class ToolReturned(_Event, frozen=True, tag="tool-result"):
 
 
 class PartAdded(_Event, frozen=True, tag="part"):
-    """A part that comes whole. A transient one is shown and not kept."""
+    """A complete part. A transient one is shown but not stored."""
 
     item: str = ""
     message: str = ""
@@ -131,13 +131,13 @@ class PartAdded(_Event, frozen=True, tag="part"):
 
 
 class UsageAdded(_Event, frozen=True, tag="usage"):
-    """What one step cost; a run's usages add up."""
+    """The usage of one step. The usage of a run is the sum."""
 
     usage: Usage = Usage(input_tokens=0, output_tokens=0)
 
 
 class RunFinished(_Event, frozen=True, tag="run-finished"):
-    """The run ended well. `value` is that of a workflow which is no chat; null is a value."""
+    """The run succeeded. `value` is the result of a workflow that is not a chat; null is a value."""
 
     finish: FinishReason = "stop"
     usage: Usage | None = None
@@ -146,7 +146,7 @@ class RunFinished(_Event, frozen=True, tag="run-finished"):
 
 
 class RunFailed(_Event, frozen=True, tag="run-failed"):
-    """The run ended badly; what was said before stays said."""
+    """The run failed. Output produced before the error is kept."""
 
     code: str = "workflow_failed"
     message: str = ""
@@ -158,7 +158,7 @@ class RunFailed(_Event, frozen=True, tag="run-failed"):
 
 
 class RunCancelled(_Event, frozen=True, tag="run-cancelled"):
-    """Somebody stopped the run; what was said before stays said."""
+    """The run was cancelled. Output produced before that is kept."""
 
     usage: Usage | None = None
     at: datetime | None = None

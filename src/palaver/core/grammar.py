@@ -140,6 +140,9 @@ OutputValue = Event | Part | Message | Usage
 _Kind = TypeVar("_Kind", bound=Item)
 
 
+_MISMATCH = "its final content differs from what was streamed"
+
+
 class _InvalidOutput(Exception):
     """A value that is invalid at this position; `feed` adds the position."""
 
@@ -204,7 +207,7 @@ class Grammar:
         except _InvalidOutput as error:
             raise self._break_stream(value, str(error)) from None
         except json.NotJson as error:
-            raise self._break_stream(value, f"it is {error}") from None
+            raise self._break_stream(value, f"got {error}") from None
         return self._take_pending()
 
     def end(self, terminal: TerminalEvent, *, at: datetime | None = None) -> Sequence[Event]:
@@ -223,7 +226,7 @@ class Grammar:
 
     def _break_stream(self, value: OutputValue, why: str) -> BadStream:
         kind = type(value).__struct_config__.tag or type(value).__name__.lower()
-        self._fault = BadStream(f"The workflow broke the stream after {self.count} events, at a {kind}: {why}.")
+        self._fault = BadStream(f"Invalid workflow output after {self.count} events ({kind}): {why}.")
         self.ending = RunFailed(code=self._fault.code, message=self._fault.message)
         self._end_current_item()
         return self._fault
@@ -232,7 +235,7 @@ class Grammar:
 
     def _handle(self, value: OutputValue) -> None:
         if self.ending is not None:
-            raise _InvalidOutput("the workflow had already ended its run")
+            raise _InvalidOutput("the workflow has already ended the run")
         match value:
             case TextDelta() | ReasoningDelta() | ToolDelta():
                 self._handle_event(value if is_valid_delta(value) else json.round_trip(value))
@@ -311,7 +314,7 @@ class Grammar:
                 prefix = "msg"
                 self._end_current_item()
             case None:
-                raise _InvalidOutput("it holds no file, refusal or data")
+                raise _InvalidOutput("the part must be a file, a refusal or data")
         message = self._ids.message_for(value.message)
         item = self._claim_item_id(value.item or self._ids.new(prefix))
         self._closed[item] = ""
@@ -329,7 +332,7 @@ class Grammar:
             case "answered":
                 raise _InvalidOutput(f"call {call_id!r} already has a result")
             case None:
-                raise _InvalidOutput(f"no call {call_id!r} was made")
+                raise _InvalidOutput(f"there is no call {call_id!r}")
         item = self._ids.claim_item(f"fco_{call_id}") or self._claim_item_id(self._ids.new("fco"))
         self._closed[item] = ""
         for unstarted in [other for other in self._open.values() if not other.started]:
@@ -361,7 +364,7 @@ class Grammar:
         call_id = truncate_id(value.call_id) or self._ids.new("call")
         item = self._ids.claim_call_item(call_id, producer_name=value.item)
         if item is None:
-            raise _InvalidOutput(f"call {call_id!r} was already made")
+            raise _InvalidOutput(f"call {call_id!r} already exists")
         call = ToolItem(item, self._ids.message_for(value.message))
         call.call_id, call.name = call_id, value.name
         self._count(value.name)
@@ -396,7 +399,7 @@ class Grammar:
             if isinstance(current, kind):
                 return current
             if kind is ToolItem:
-                raise _InvalidOutput("no call is open")
+                raise _InvalidOutput("no tool call is open")
             return self._open_item(kind, "", "")
         key = self._key(kind, name)
         item = self._open.get(key)
@@ -404,7 +407,7 @@ class Grammar:
             return item
         if item is None and key not in self._closed and kind is not ToolItem:
             return self._open_item(kind, name, "")
-        state = "is closed" if key in self._closed else "was never opened as such"
+        state = "is already closed" if key in self._closed else "was never opened"
         raise _InvalidOutput(f"{kind.label} item {name!r} {state}")
 
     def _finish_item(self, kind: type[_Kind], name: str, text: str) -> _Kind | None:
@@ -412,14 +415,14 @@ class Grammar:
         closed = self._closed.get(self._key(kind, name)) if name else None
         if closed is not None:
             if text and text != closed:
-                raise _InvalidOutput("its end contradicts what was streamed")
+                raise _InvalidOutput(_MISMATCH)
             return None  # Already ended by another event.
         if not name and not text and not isinstance(self._current, kind):
             return None
         item = self._find(kind, name)
         sent_text = "".join(item.pieces)
         if text and not text.startswith(sent_text):
-            raise _InvalidOutput("its end contradicts what was streamed")
+            raise _InvalidOutput(_MISMATCH)
         if remaining := text[len(sent_text) :]:
             self._add(item, remaining)
         return item
@@ -447,7 +450,7 @@ class Grammar:
     def _claim_item_id(self, name: str) -> str:
         item = self._ids.claim_item(name)
         if item is None:
-            raise _InvalidOutput(f"item {name!r} was already opened")
+            raise _InvalidOutput(f"item {name!r} already exists")
         return item
 
     # Events
@@ -483,4 +486,8 @@ def _encodable_failure(terminal: RunFailed) -> RunFailed:
     try:
         return json.round_trip(terminal)
     except json.NotJson as error:
-        return RunFailed(code=BadStream.code, message=f"The workflow failed with {error}.", at=terminal.at)
+        return RunFailed(
+            code=BadStream.code,
+            message=f"The workflow failed, and its error could not be encoded: {error}.",
+            at=terminal.at,
+        )

@@ -47,7 +47,7 @@ def validate_history(
             accepted[index] = message
         elif system == "reject":
             raise InvalidValue(
-                f"Message {index} is a {message.role} message; this workflow takes none from clients.",
+                f"Message {index} has the role {message.role!r}, which this workflow does not accept from clients.",
                 pointer=f"/messages/{index}",
             )
         elif system == "drop":
@@ -88,8 +88,8 @@ def _open_calls(messages: Mapping[int, Message]) -> Mapping[int, Mapping[int, st
                 if pending.pop(part.call_id, None) is None:
                     is_repeated = part.call_id in answered_ids
                     raise UnknownCall(
-                        f"Message {index} answers call {part.call_id!r}, which "
-                        f"{'already has a result' if is_repeated else 'no message before it makes'}.",
+                        f"Message {index} has a result for call {part.call_id!r}, which "
+                        f"{'already has one' if is_repeated else 'does not appear in an earlier message'}.",
                         pointer=f"/messages/{index}",
                     )
                 answered_ids.add(part.call_id)
@@ -117,15 +117,14 @@ def _add_unanswered(calls: dict[int, dict[int, str]], call_id: str, location: tu
 
 def check_history_limits(messages: Sequence[Message], limits: HistoryLimits = DEFAULT_HISTORY_LIMITS) -> None:
     if len(messages) > limits.messages:
-        raise InvalidValue(
-            f"There are {len(messages)} messages; at most {limits.messages} are taken.", pointer="/messages"
-        )
+        raise InvalidValue(f"Too many messages: {len(messages):,} (limit: {limits.messages:,}).", pointer="/messages")
     file_count = 0
     for index, message in enumerate(messages):
         pointer = f"/messages/{index}"
         if len(message.parts) > limits.parts:
             raise InvalidValue(
-                f"Message {index} has {len(message.parts)} parts; at most {limits.parts} are taken.", pointer=pointer
+                f"Message {index} has too many parts: {len(message.parts):,} (limit: {limits.parts:,}).",
+                pointer=pointer,
             )
         if any(len(identifier) > MAX_ID_LENGTH for identifier in _iter_ids(message)):
             raise InvalidValue(f"An id in message {index} is longer than {MAX_ID_LENGTH} characters.", pointer=pointer)
@@ -134,7 +133,7 @@ def check_history_limits(messages: Sequence[Message], limits: HistoryLimits = DE
                 file_count += 1
                 _check_file(part, index, limits)
     if file_count > limits.files:
-        raise TooLarge(f"There are {file_count} files; at most {limits.files} are taken.", pointer="/messages")
+        raise TooLarge(f"Too many files: {file_count} (limit: {limits.files}).", pointer="/messages")
 
 
 def _iter_ids(message: Message) -> Iterable[str]:
@@ -151,6 +150,8 @@ def _iter_ids(message: Message) -> Iterable[str]:
 def _check_file(file: File, index: int, limits: HistoryLimits) -> None:
     pointer = f"/messages/{index}"
     if file.url is not None and not file.url.lower().startswith(_FILE_SCHEMES):
-        raise InvalidValue(f"A file of message {index} has a URL that is not https, http or data.", pointer=pointer)
+        raise InvalidValue(
+            f"Message {index} has a file with an unsupported URL. Use https, http or data.", pointer=pointer
+        )
     if len(file.data or "") * 3 // 4 > limits.file:
-        raise TooLarge(f"A file of message {index} is larger than {limits.file} bytes.", pointer=pointer)
+        raise TooLarge(f"A file in message {index} exceeds the limit of {limits.file:,} bytes.", pointer=pointer)

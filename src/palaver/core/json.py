@@ -76,7 +76,7 @@ def decode(body: bytes, limits: JsonLimits = DEFAULT_LIMITS) -> Any:
     except RecursionError:
         raise _too_deep_error(limits) from None
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise InvalidJson(f"The body is not valid JSON: {_decode_error_text(error)}.") from None
+        raise InvalidJson(f"Invalid JSON: {_decode_error_text(error)}.") from None
     # A body without many bytes, brackets or escapes cannot exceed a limit, so most skip the walk.
     size = len(body)
     if (
@@ -96,7 +96,7 @@ def _too_deep_error(limits: JsonLimits) -> TooDeep:
 
 def _decode_error_text(error: Exception) -> str:
     if isinstance(error, UnicodeError):
-        return "it is not UTF-8"
+        return "not encoded as UTF-8"
     text = str(error).removeprefix("JSON is malformed: ")
     return text[:1].lower() + text[1:]
 
@@ -132,20 +132,20 @@ def _check_limits(item: Any, depth: int, limits: JsonLimits) -> None:
         _check_strings((item,), limits)
     elif type(item) is list:
         if len(cast("list[Any]", item)) > limits.items:
-            raise InvalidValue(f"A list has more than {limits.items} items.")
+            raise InvalidValue(f"A list has more than {limits.items:,} items.")
     elif type(item) is dict:
         keys = cast("dict[str, Any]", item).keys()
         if len(keys) > limits.keys:
-            raise InvalidValue(f"An object has more than {limits.keys} keys.")
+            raise InvalidValue(f"An object has more than {limits.keys:,} keys.")
         _check_strings(keys, limits)
         if any(not key.isprintable() and _CONTROL.search(key) for key in keys):
-            raise InvalidJson("A key holds a control character.")
+            raise InvalidJson("A key contains a control character.")
 
 
 def _check_strings(texts: Collection[str], limits: JsonLimits) -> None:
     for text in texts:
         if len(text) * 4 > limits.string and len(text.encode()) > limits.string:
-            raise TooLarge(f"A string is longer than {limits.string} bytes.", part="string")
+            raise TooLarge(f"A string is longer than {limits.string:,} bytes.", part="string")
 
 
 def to_builtins(value: Any) -> Any:
@@ -160,9 +160,9 @@ def to_builtins(value: Any) -> Any:
             text = encode(_replace_all_surrogates(msgspec.to_builtins(value, str_keys=True, enc_hook=_encode_hook)))
         copy = _decode_json(text)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise NotJson(f"a {type(value).__name__} that is not JSON ({error})") from None
+        raise NotJson(f"a value of type {type(value).__name__} that is not JSON-serializable ({error})") from None
     if _is_deeper(copy, text.count(b"[") + text.count(b"{"), _MAX_ENCODED_DEPTH):
-        raise NotJson(f"a {type(value).__name__} that is nested deeper than {_MAX_ENCODED_DEPTH} levels")
+        raise NotJson(f"a value of type {type(value).__name__} that is nested deeper than {_MAX_ENCODED_DEPTH} levels")
     return copy
 
 
@@ -192,7 +192,7 @@ def round_trip(value: _T) -> _T:
     try:
         return msgspec.convert(to_builtins(value), type(value))
     except msgspec.ValidationError as error:
-        raise NotJson(f"a {type(value).__name__} that does not fit its type ({error})") from None
+        raise NotJson(f"a value of type {type(value).__name__} with an invalid field ({error})") from None
 
 
 def replace_surrogates(text: str) -> str:
@@ -215,7 +215,7 @@ def _encode_hook(value: Any) -> Any:
             model = type(cast("object", value))
             dump = getattr(model, "model_dump", None)
             if dump is None:
-                raise TypeError(f"{model.__name__} has no JSON form")
+                raise TypeError(f"unsupported type {model.__name__}")
             return dump(value, mode="json")
 
 
@@ -308,8 +308,21 @@ def _copy(item: object) -> tuple[Any, Iterable[tuple[Any, object]]]:
 
 _MISSING_FIELD = re.compile(r"Object missing required field `(.*)`")
 _TYPE_MISMATCH = re.compile(r"Expected `(.*)`, got `(.*)`")
+_BOUND = re.compile(r"Expected `(?:int|float|int \| float)` (<=|>=|<|>) (.*)")
+_LENGTH = re.compile(r"Expected `(str|array|object)`(?: \| `null`)? of length (<=|>=) (\d+)")
+_PATTERN = re.compile(r"Expected `str`(?: \| `null`)? matching regex (.*)")
+_INVALID_VALUE = re.compile(r"Invalid (?:enum )?value (.*)")
 _PATH_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
-_JSON_TYPE_NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_JSON_TYPE_NAMES = {
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "a boolean",
+    "array": "a list",
+    "object": "an object",
+}
+_BOUND_NAMES = {"<=": "at most", ">=": "at least", "<": "less than", ">": "greater than"}
+_LENGTH_UNITS = {"str": "character", "array": "item", "object": "key"}
 
 
 def decode_struct(value: Any, kind: type[_T]) -> _T:
@@ -330,14 +343,30 @@ def validation_error(text: str) -> RequestError:
     pointer = "".join(f"/{escape_pointer(name or number)}" for name, number in _PATH_STEP.findall(path))
     if missing := _MISSING_FIELD.fullmatch(why):
         pointer = f"{pointer}/{escape_pointer(missing[1])}"
-        return InvalidBody(f"{pointer} is missing.", pointer=pointer)
-    field = pointer or "The body"
+        return InvalidBody(f"Missing required field {pointer}.", pointer=pointer)
+    error = InvalidType if _TYPE_MISMATCH.fullmatch(why) else InvalidValue
+    return error(violation_text(pointer or "The body", why), pointer=pointer or None)
+
+
+def violation_text(field: str, why: str) -> str:
+    """Describe an invalid field in a sentence, given msgspec's reason or any other."""
     if mismatch := _TYPE_MISMATCH.fullmatch(why):
         expected, actual = (
             re.sub(r"\w+", lambda word: _JSON_TYPE_NAMES.get(word[0], word[0]), kind) for kind in mismatch.groups()
         )
-        return InvalidType(f"{field} must be {expected.replace(' | ', ' or ')}, not {actual}.", pointer=pointer or None)
-    return InvalidValue(f"{field} does not fit: {why.replace('`', '')}.", pointer=pointer or None)
+        return f"{field} must be {expected.replace(' | ', ' or ')}, not {actual}."
+    if bound := _BOUND.fullmatch(why):
+        return f"{field} must be {_BOUND_NAMES[bound[1]]} {bound[2].removesuffix('.0')}."
+    if length := _LENGTH.fullmatch(why):
+        kind, comparison, limit = length[1], length[2], int(length[3])
+        if (comparison, limit) == (">=", 1):
+            return f"{field} must not be empty."
+        return f"{field} must have {_BOUND_NAMES[comparison]} {limit:,} {_LENGTH_UNITS[kind]}{'s' * (limit != 1)}."
+    if pattern := _PATTERN.fullmatch(why):
+        return f"{field} must match the pattern {pattern[1]}."
+    if invalid := _INVALID_VALUE.fullmatch(why):
+        return f"{field} has an invalid value: {invalid[1]}."
+    return f"{field} is invalid: {why.replace('`', '').removesuffix('.')}."
 
 
 _OBJECT, _LIST = (dict,), (list,)

@@ -11,16 +11,16 @@ from palaver.core import json
 
 
 class Annotation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A note on a stretch of text: where it comes from, or what it refers to."""
+    """A citation or reference for a span of text."""
 
     kind: Literal["url", "file", "span"]
     title: str | None = None
     url: str | None = None
     file_id: str | None = None
     start: int | None = None
-    """Index of the first character that the note is about."""
+    """Index of the first character of the span."""
     end: int | None = None
-    """Index after the last one."""
+    """Index after the last character."""
 
 
 class _Part(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
@@ -28,14 +28,14 @@ class _Part(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
 
 
 class Text(_Part, frozen=True, tag="text", gc=False):
-    """Words meant for the reader."""
+    """Text for the user."""
 
     text: str
     annotations: tuple[Annotation, ...] = ()
 
 
 class Reasoning(_Part, frozen=True, tag="reasoning", gc=False):
-    """A model's thinking: shown folded, never part of the text."""
+    """A model's reasoning: shown collapsed, never part of the text."""
 
     text: str
     encrypted: str | None = None
@@ -43,7 +43,7 @@ class Reasoning(_Part, frozen=True, tag="reasoning", gc=False):
 
 
 class File(_Part, frozen=True, tag="file", gc=False):
-    """An image, a sound, a document: by `url`, as base64 `data`, or by the `file_id` of a stored file."""
+    """An image, audio or document, given by `url`, base64 `data`, or the `file_id` of a stored file."""
 
     media_type: str
     url: str | None = None
@@ -54,7 +54,7 @@ class File(_Part, frozen=True, tag="file", gc=False):
 
 
 class ToolCall(_Part, frozen=True, tag="tool-call", gc=False):
-    """A tool that the workflow wants called."""
+    """A tool call."""
 
     call_id: str
     name: str
@@ -68,7 +68,7 @@ class ToolCall(_Part, frozen=True, tag="tool-call", gc=False):
 
 
 class ToolResult(_Part, frozen=True, tag="tool-result"):
-    """What a tool answered."""
+    """The result of a tool call."""
 
     call_id: str
     output: Any = None
@@ -76,7 +76,7 @@ class ToolResult(_Part, frozen=True, tag="tool-result"):
 
 
 class Refusal(_Part, frozen=True, tag="refusal", gc=False):
-    """The model declines."""
+    """A refusal by the model."""
 
     text: str
 
@@ -97,7 +97,7 @@ _Number = TypeVar("_Number", int, float)
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Tokens, and money where it is known. `input_tokens` counts all input, cached included."""
+    """Token counts, and the cost if known. `input_tokens` counts all input, including cached tokens."""
 
     input_tokens: int
     output_tokens: int
@@ -136,7 +136,7 @@ class _NoMetadata(dict[str, Any]):
     """A shared, read-only empty dict: the metadata of most messages."""
 
     def _raise_frozen(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("A message is frozen: make a new one, Message(…, metadata={…}).")
+        raise TypeError("Messages are immutable. Create a new one: Message(…, metadata={…}).")
 
     __setitem__ = __ior__ = update = setdefault = _raise_frozen  # pyright: ignore[reportAssignmentType]  # They only raise.
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]  # OpenAPI asks it of every default.
@@ -233,7 +233,7 @@ def replace_files(messages: Sequence[Message], change: Callable[[File], Part]) -
 def missing_file_notice(file: File) -> Text:
     """Return the text that stands in for a deleted file, so that a model does not guess its content."""
     name = f"{file.filename!r}, {file.media_type}" if file.filename else file.media_type
-    return Text(f"[A file was here ({name}). It is not available any more.]")
+    return Text(f"[A file was attached here ({name}), but it is no longer available.]")
 
 
 def _replace_message_files(message: Message, change: Callable[[File], Part]) -> Message:

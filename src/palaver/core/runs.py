@@ -98,7 +98,7 @@ RunStatus = Literal["queued", "running", "finished", "failed", "cancelled", "int
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run came from and where it belongs. Set by the server from credential and route, never from a body."""
+    """The origin and owner of a run. Set by the server from credential and route, never from a body."""
 
     project: str = DEFAULT_PROJECT
     key: str | None = None
@@ -182,13 +182,13 @@ class RunLimits(msgspec.Struct, frozen=True):
 
     def check(self, *, events: int, size: int) -> None:
         if events > self.events:
-            raise TooManyEvents(f"The run gave more than {self.events} events.")
+            raise TooManyEvents(f"The run exceeded its limit of {self.events:,} events.")
         if size > self.bytes:
-            raise TooMuchOutput(f"The run said more than {self.bytes} bytes.")
+            raise TooMuchOutput(f"The run exceeded its output limit of {self.bytes:,} bytes.")
 
     def check_value(self, size: int) -> None:
         if size > self.bytes:
-            raise TooMuchOutput(f"The run's value is larger than {self.bytes} bytes.")
+            raise TooMuchOutput(f"The run's value exceeds the output limit of {self.bytes:,} bytes.")
 
 
 class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,7 +42,7 @@ def parse_reference(text: str, *, pointer: str | None = None) -> VariantReferenc
     match = _REFERENCE.fullmatch(text)
     if match is None:
         raise InvalidParameter(
-            f"{text[:160]!r} does not name a variant: use name, name:3 or workflow@name:3.", pointer=pointer
+            f"Invalid variant reference {text[:160]!r}: use name, name:3 or workflow@name:3.", pointer=pointer
         )
     version = match["version"]
     return VariantReference(match["name"], int(version) if version else None, match["workflow"])
@@ -52,7 +52,7 @@ def parse_reference(text: str, *, pointer: str | None = None) -> VariantReferenc
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A difference at one path. A side without a value there has no key."""
+    """A difference at one path. `from` or `to` is omitted if that side has no value."""
 
     path: str
     before: Any | UnsetType = msgspec.field(default=UNSET, name="from")
@@ -98,7 +98,7 @@ def _encode_sorted(value: Any) -> bytes:
 
 
 class VariantFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A variant in a file of its own, to be kept beside the code."""
+    """A variant as a file, to be stored next to the code."""
 
     description: Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$", max_length=4_000)] = ""
     name: Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
@@ -111,14 +111,16 @@ def decode_variant_file(raw: bytes, bounds: json.JsonLimits = json.DEFAULT_LIMIT
     """Decode a variant file. Raises a RequestError."""
     file = decode_struct(json.decode(raw, bounds), VariantFile)
     if file.name == DEFAULT_VARIANT:
-        raise InvalidValue(f"The variant {DEFAULT_VARIANT!r} is made by the code itself.", pointer="/name")
+        raise InvalidValue(
+            f"The name {DEFAULT_VARIANT!r} is reserved for the variant defined in code.", pointer="/name"
+        )
     check_parameters_size(file.parameters)
     return file
 
 
 def check_parameters_size(parameters: Mapping[str, Any]) -> None:
     if len(json.encode(parameters)) > MAX_PARAMETERS_BYTES:
-        raise TooLarge(f"The parameters are larger than {MAX_PARAMETERS_BYTES} bytes.", pointer="/parameters")
+        raise TooLarge(f"The parameters exceed the limit of {MAX_PARAMETERS_BYTES:,} bytes.", pointer="/parameters")
 
 
 def encode_variant_file(file: VariantFile) -> bytes:

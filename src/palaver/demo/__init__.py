@@ -1,11 +1,11 @@
-"""The demo's workflows: small and offline. Each is a file that an author could have written.
+"""The demo's workflows: small, offline, and written as any author would write them.
 
 Modules:
 
     calculator     arithmetic with tools
     echo           returns its inputs
     eliza          the chat bot of 1966
-    headline       a workflow that is not a chat
+    headline       a single-turn workflow
     sample_data    threads, boards, test sets and traces of a new demo
 """
 

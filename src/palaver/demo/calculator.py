@@ -15,18 +15,18 @@ TOOLS = {
     "*": ("multiply", Decimal.__mul__),
     "/": ("divide", Decimal.__truediv__),
 }
-Order = Annotated[Literal["products first", "as written"], Parameter(description="What is worked out first")]
+Order = Annotated[Literal["products first", "as written"], Parameter(description="Which operations come first")]
 
 
 @chat
 def calculator(messages: list[Message], order: Order = "products first") -> Iterator[object]:
-    """Works out sums like (2 + 3) * 4, one tool call at a time."""
+    """Solves arithmetic like (2 + 3) * 4, one tool call at a time."""
     question = next((message.text for message in reversed(messages) if message.role == "user"), "")
     tokens = re.findall(r"\d+(?:\.\d+)?|[-+*/()]", question.replace("×", "*").replace("÷", "/"))
     try:
         steps = plan(tokens, first="*/" if order == "products first" else "")
     except (IndexError, ValueError):
-        yield "Give me something to work out, such as (2 + 3) * 4."
+        yield "Give me something to calculate, such as (2 + 3) * 4."
         return
     yield f"{' '.join(tokens)} takes {len(steps)} step{'s' if len(steps) > 1 else ''}."
     results: list[Decimal] = []
@@ -39,7 +39,7 @@ def calculator(messages: list[Message], order: Order = "products first") -> Iter
             results.append(operation(a, b))
         except ArithmeticError as error:
             yield ToolResult(call_id=call_id, output=type(error).__name__, is_error=True)
-            yield f"I cannot {name} {to_number(a)} by {to_number(b)}, so there is no answer."
+            yield f"I can't {name} {to_number(a)} by {to_number(b)}."
             return
         yield ToolResult(call_id=call_id, output=to_number(results[-1]))
     yield f"The answer is {to_number(results[-1])}."
@@ -70,7 +70,7 @@ def plan(tokens: list[str], *, first: str = "*/") -> list[Step]:
     while operators:
         reduce()
     if len(values) != 1 or not steps or any(operator == "(" for operator, _, _ in steps) or max(map(len, tokens)) > 15:
-        raise ValueError("not arithmetic, or longer than a pocket calculator takes")
+        raise ValueError("not arithmetic, or too long for a pocket calculator")
     return steps
 
 

@@ -1,4 +1,4 @@
-"""A workflow that returns what it was given: handy to see what arrives."""
+"""A workflow that returns its inputs: handy for inspecting what it receives."""
 
 from typing import Any
 
@@ -7,5 +7,5 @@ from palaver import workflow
 
 @workflow
 async def echo(**inputs: Any) -> dict[str, Any]:
-    """Returns its inputs as they came."""
+    """Returns its inputs unchanged."""
     return inputs

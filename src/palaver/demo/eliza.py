@@ -1,4 +1,4 @@
-"""A chat modelled on Joseph Weizenbaum's ELIZA of 1966, with a script of our own."""
+"""A chat modelled on Joseph Weizenbaum's ELIZA of 1966, with its own script."""
 
 import asyncio
 import re
@@ -16,21 +16,25 @@ SCRIPT = [
     (r"\bi(?:'m| am) (.+)", ["How long have you been {0}?", "Do you like being {0}?", "What makes you {0}?"]),
     (r"\bi feel (.+)", ["When did you first feel {0}?", "Who else knows that you feel {0}?"]),
     (r"\bi (?:can't|cannot) (.+)", ["What keeps you from trying to {0}?", "What if you could {0} tomorrow?"]),
-    (r"\bi (?:don't|do not) (.+)", ["Why do you not {0}?", "Would you like to {0}?"]),
-    (r"\b(?:i dreamt|i dreamed|dream)\b", ["What did you think of first when you woke?", "And how did it end?"]),
+    (r"\bi (?:don't|do not) (.+)", ["Why don't you {0}?", "Would you like to {0}?"]),
+    (r"\b(?:i dreamt|i dreamed|dream)\b", ["What was your first thought when you woke up?", "And how did it end?"]),
     (
         r"\bmy (mother|father|sister|brother|wife|husband|family|boss)\b",
         ["Tell me more about your {0}.", "What would your {0} say to that?"],
     ),
-    (r"\bbecause (.+)", ["Is that the only reason?", "And if it were not so that {0}?"]),
+    (r"\bbecause (.+)", ["Is that the only reason?", "What if it weren't true that {0}?"]),
     (r"\b(?:always|never|nobody|everybody)\b", ["Can you think of one exception?", "Really? When was the last time?"]),
     (r"\b(?:you|your)\b", ["We were talking about you, not about me.", "Why do you ask about me?"]),
     (r"\b(?:computer|machine|robot)s?\b", ["Do machines worry you?", "What would a machine know about that?"]),
-    (r"\b(?:bye|goodbye|quit)\b", ["Goodbye. We have only just begun.", "Until next time."]),
-    (r"\?\s*$", ["What do you think yourself?", "Why does that question matter to you?"]),
+    (r"\b(?:bye|goodbye|quit)\b", ["Goodbye. We were only getting started.", "Until next time."]),
+    (r"\?\s*$", ["What do you think?", "Why does that question matter to you?"]),
     (r"\b(yes|no)\b", ["You seem quite sure.", "I see. And how is that for you?"]),
 ]
-DEFAULT_REPLIES = ["Please go on.", "What does that suggest to you?", "I am not sure I follow. Say it another way?"]
+DEFAULT_REPLIES = [
+    "Please go on.",
+    "What does that suggest to you?",
+    "I'm not sure I follow. Can you put it another way?",
+]
 REFLECTIONS = {
     "i": "you", "me": "you", "my": "your", "mine": "yours", "am": "are", "i'm": "you're", "myself": "yourself",
     "you": "I", "your": "my", "yours": "mine", "are": "am", "was": "were", "i've": "you've", "i'd": "you'd",
@@ -39,11 +43,11 @@ REFLECTIONS = {
 
 @chat
 async def eliza(messages: list[Message]) -> AsyncIterator[str]:
-    """Listens, and asks back. Nothing you say leaves this machine."""
+    """Listens and asks questions. Nothing you say leaves this machine."""
     lines = [message.text for message in messages if message.role == "user"]
     for word in re.findall(r"\S+\s*", answer(lines)):
         yield word
-        await asyncio.sleep(0.03)  # At the pace of a person who thinks.
+        await asyncio.sleep(0.03)  # The pace of someone thinking.
 
 
 def answer(lines: list[str]) -> str:

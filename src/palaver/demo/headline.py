@@ -1,4 +1,4 @@
-"""A workflow that is not a chat: text in, a headline out."""
+"""A single-turn workflow: text in, headline out."""
 
 import re
 from collections import Counter
@@ -16,17 +16,17 @@ _STOP_WORDS = frozenset(
 def headline(
     text: str,
     words: int = 8,
-    style: Annotated[str, Parameter(description="'title' writes Words Like This, 'plain' leaves them")] = "title",
+    style: Annotated[str, Parameter(description="'title' Capitalizes Words, 'plain' leaves them unchanged")] = "title",
 ) -> str:
-    """Finds the sentence that says most, and makes a headline of it.
+    """Turns the most informative sentence of a text into a headline.
 
     Args:
-        text: what the headline is for
-        words: how long it may be
+        text: the text that needs a headline
+        words: maximum number of words
     """
     sentences = [sentence.split() for sentence in re.split(r"(?<=[.!?])\s+", text.strip()) if sentence]
     if not sentences:
-        raise Failure("nothing_to_say", "There is no text to make a headline of.", status=422)
+        raise Failure("nothing_to_say", "The text is empty.", status=422)
     counts = Counter(_normalize(word) for sentence in sentences for word in sentence)
 
     def score(sentence: list[str]) -> float:

@@ -8,19 +8,19 @@ from typing import Any
 import httpx
 import msgspec
 
-HASTY_VARIANT = {"name": "hasty", "parameters": {"order": "as written"}, "message": "Quicker, but is it right?"}
+HASTY_VARIANT = {"name": "hasty", "parameters": {"order": "as written"}, "message": "Faster, but is it correct?"}
 
 CONVERSATIONS: list[tuple[str, str | None, list[str]]] = [
     ("eliza", None, ["Hello!", "I am worried about my release on Friday.", "Because nobody has tested it."]),
     ("eliza", None, ["My boss wants an answer today.", "I don't have one."]),
     ("calculator", None, ["What is (2 + 3) * 4?", "And 100 / 8 - 2?"]),
-    ("calculator", None, ["Four people share 7 pizzas of 12.50: 7 * 12.5 / 4", "And what is 10 / 0?"]),
+    ("calculator", None, ["Four friends share seven pizzas: 7 * 12.5 / 4", "And what is 10 / 0?"]),
     ("calculator", "hasty", ["What is 2 + 3 * 4?"]),
 ]
 """Conversations: the workflow, its variant, and the user's messages."""
 
 BOARD: dict[str, Any] = {
-    "name": "Two orders of working it out",
+    "name": "Two orders of operations",
     "mode": "chat",
     "columns": [
         {"id": "default", "workflow": "calculator"},
@@ -32,14 +32,17 @@ BOARD_MESSAGES = {"r1": "2 + 3 * 4", "r2": "(2 + 3) * 4", "r3": "20 - 12 / 4"}
 """The message of each row of the board."""
 
 HEADLINE_BOARD: dict[str, Any] = {
-    "name": "Headlines, in two styles",
+    "name": "Headlines in two styles",
     "mode": "single",
     "columns": [
         {"id": "title", "workflow": "headline"},
         {"id": "plain", "workflow": "headline", "parameters": {"style": "plain"}},
     ],
     "rows": [
-        {"id": "r1", "inputs": {"text": "The harbour froze over last night. Nobody in the harbour had seen that."}},
+        {
+            "id": "r1",
+            "inputs": {"text": "The harbour froze over last night. Children skated across the harbour before school."},
+        },
         {"id": "r2", "inputs": {"text": "A library lends out umbrellas. Most umbrellas come back dry.", "words": 5}},
     ],
 }
@@ -71,18 +74,18 @@ mixed   | 1 + 6 / 3          | 3    | divide add
 mixed   | 2 * 3 + 4          | 10   | multiply add
 """
 
-TESTSET_DESCRIPTION = "What a pocket calculator should know."
+TESTSET_DESCRIPTION = "Arithmetic that a pocket calculator gets right."
 EVALUATORS: list[dict[str, Any]] = [
     {"key": "contains"},
     {"key": "tool_sequence", "parameters": {"expected_from": "tools"}},
     {"key": "latency_budget", "parameters": {"max_seconds": 2}},
 ]
 QUESTIONS: list[dict[str, Any]] = [
-    {"key": "clear", "type": "boolean", "title": "Would a child understand it?"},
+    {"key": "clear", "type": "boolean", "title": "Would a child understand the answer?"},
     {"key": "note", "type": "text", "title": "What would you say instead?", "required": False},
 ]
 LIVE_EVALUATOR: dict[str, Any] = {
-    "name": "Tools are not called twice",
+    "name": "No repeated tool calls",
     "filter": {"field": "workflow", "op": "eq", "value": "calculator"},
     "sample": 1.0,
     "evaluators": [{"key": "no_repeated_tool_call"}],
@@ -189,12 +192,12 @@ async def create_sample_data(http: httpx.AsyncClient, report_progress: Callable[
     if any([(await _get(http, f"/api/{name}?limit=1"))["data"] for name in _COLLECTIONS]):
         return
     await _post(http, "/api/workflows/calculator/variants", HASTY_VARIANT)
-    report_progress("a test set, and two evaluations over it")
+    report_progress("a test set and two evaluations")
     await _create_evaluations(http)
-    report_progress("boards: variants side by side")
+    report_progress("boards that compare variants")
     await _create_headline_board(http)
     await _create_chat_board(http)  # The page opens with the board that was saved last.
-    report_progress("conversations, and a trace of another program")  # Last, so that lists of traces begin with them.
+    report_progress("conversations and a trace from another program")  # Last, so that lists of traces begin with them.
     await _post(http, "/api/online", LIVE_EVALUATOR)
     await asyncio.gather(
         *(_create_thread(http, workflow, variant, messages) for workflow, variant, messages in CONVERSATIONS)

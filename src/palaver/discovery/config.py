@@ -82,7 +82,7 @@ def _header_value(connection: str, text: str, env: Mapping[str, str]) -> str:
         return text
     variable = text.removeprefix(_VARIABLE_PREFIX)
     if variable not in env:
-        raise SettingsError(f"The connection {connection!r} needs the variable {variable!r}, which is not set.")
+        raise SettingsError(f"Connection {connection!r}: the environment variable {variable!r} is not set.")
     return env[variable]
 
 

@@ -94,7 +94,7 @@ async def discover_service(config: ConnectionConfig) -> Discovery:
 def check_dialect(dialect: str | None) -> None:
     """Raises InvalidOption."""
     if dialect is not None and dialect not in CLIENTS:
-        raise InvalidOption(f"No dialect {dialect!r}. Spoken here: {', '.join(CLIENTS)}.")
+        raise InvalidOption(f"Unknown dialect {dialect!r}. Available: {', '.join(CLIENTS)}.")
 
 
 async def _find_service(config: ConnectionConfig, name: str) -> RemoteService | None:

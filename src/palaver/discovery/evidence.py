@@ -207,11 +207,11 @@ def _declared_flag(flags: Iterable[tuple[str, object]], warnings: list[str]) -> 
             continue
         if not isinstance(value, bool):
             # The value is not shown: it may be nested too deeply to print.
-            warnings.append(f"{path} is not a boolean: it counts for nothing.")
+            warnings.append(f"{path} is not a boolean and was ignored.")
         elif first is None:
             first = (path, value)
         elif first[1] != value:
-            warnings.append(f"{_flag_text(first)}, but {_flag_text((path, value))}: the first is taken.")
+            warnings.append(f"{_flag_text(first)}, but {_flag_text((path, value))}. The first value is used.")
     return first
 
 
@@ -360,9 +360,9 @@ def _copy_schemas(schemas: Mapping[str, object], warnings: list[str], document: 
         try:
             copies[key] = bounded_copy.copy(schema)
         except _TooLarge:
-            warnings.append(f"What it says of {key} is larger or deeper than we keep, and was left out.")
+            warnings.append(f"'{key}' is too large or too deeply nested and was ignored.")
         if bounded_copy.has_remote_ref:
-            warnings.append(f"What it says of {key} has a $ref to another document, which is not followed.")
+            warnings.append(f"'{key}' has a $ref to another document, which was not followed.")
     return copies
 
 

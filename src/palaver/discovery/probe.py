@@ -123,7 +123,7 @@ def require_callable(
     A service that is unreachable can be called only if the operator declares dialect and is_chat.
     """
     if dialect is not None and dialect not in get_args(Dialect):
-        raise InvalidOption(f"No dialect '{dialect}'. Known: {', '.join(get_args(Dialect))}.")
+        raise InvalidOption(f"Unknown dialect '{dialect}'. Available: {', '.join(get_args(Dialect))}.")
     implied_is_chat = True if dialect in ("responses", "chat-completions") else None
     chosen_is_chat = next((value for value in (is_chat, discovery.is_chat, implied_is_chat) if value is not None), None)
     chosen_dialect, chosen_model = dialect or discovery.dialect, model or discovery.model
@@ -136,9 +136,9 @@ def require_callable(
         raise NotDiscovered(_model_required_message(discovery), details=details)
     warnings = list(discovery.warnings)
     if chosen_is_chat != discovery.is_chat and discovery.is_chat is not None:
-        warnings.append(f"is_chat={chosen_is_chat} was given, against {discovery.evidence}.")
+        warnings.append(f"is_chat={chosen_is_chat} overrides the value found by {discovery.evidence}.")
     if chosen_dialect != discovery.dialect and discovery.dialect is not None:
-        warnings.append(f"dialect={chosen_dialect} was given, though {discovery.dialect} was found.")
+        warnings.append(f"dialect={chosen_dialect} overrides the discovered dialect {discovery.dialect}.")
     is_same_dialect = chosen_dialect == discovery.dialect
     return msgspec.structs.replace(
         discovery,
@@ -173,7 +173,7 @@ async def _search_evidence(search: "_Search", address: _Address) -> _Verdict:
         (document.takes_messages for document in search.documents if document.takes_messages is not None), None
     )
     if takes_messages is not None:
-        text = f"the input schema has {'a' if takes_messages else 'no'} property messages"
+        text = f"the input schema has {'a' if takes_messages else 'no'} 'messages' property"
         search.tried.append(ProbeStep("schema.messages", None, None, text))
         return _Verdict("schema.messages", takes_messages, "guessed", facts)
     info = await search.fetch("mlflow.info", "GET /agent/info", read_agent_info)
@@ -218,7 +218,7 @@ class _Search:
 
         timeout = min(self.seconds, self.deadline - asyncio.get_running_loop().time())
         if timeout <= 0:
-            return None, "not asked, the time was up"
+            return None, "skipped: the time limit was reached"
         # Some servers close idle connections silently; a new one for each request avoids errors.
         headers = {"accept": "application/json", "connection": "close"}
         body = None
@@ -235,25 +235,25 @@ class _Search:
                     return status, await read_limited(response, MAX_DOCUMENT_BYTES)
                 return status, _status_text(status, response.extensions["location"])
         except (TimeoutError, httpx.TimeoutException):
-            return status, f"no answer within {timeout:.2g} s"
+            return status, f"no response within {timeout:.2g} s"
         except httpx.ConnectError as error:
-            return status, f"no connection: {printable(str(error))}"
+            return status, f"connection failed: {printable(str(error))}"
         except UpstreamFailed as error:
             return status, error.message.rstrip(".")
         except httpx.HTTPError:
-            return status, "the connection broke"
+            return status, "the connection was lost"
 
 
 def _status_text(status: int, location: str) -> str:
     match status:
         case 401 | 403:
-            return "wants credentials"
+            return "requires credentials"
         case 404 | 405 | 410:
-            return "not there"
+            return "not found"
         case 301 | 302 | 303 | 307 | 308:
             return f"redirects to '{printable(location)}', which is not followed"
         case _:
-            return f"answered {status}"
+            return f"returned status {status}"
 
 
 def _decode_object(body: bytes) -> dict[str, Any] | str:
@@ -261,7 +261,7 @@ def _decode_object(body: bytes) -> dict[str, Any] | str:
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (ValueError, RecursionError):  # Not JSON, not an object, not UTF-8, or nested too deeply.
-        return "not readable as a JSON object"
+        return "not a JSON object"
 
 
 # Messages
@@ -275,39 +275,41 @@ def _warnings(
         yield from document.warnings
     has_messages = any(document.marked_input or document.takes_messages for document in search.documents)
     if verdict.is_chat is False and verdict.confidence == "declared" and has_messages:
-        yield f"{verdict.evidence} says is_chat = false beside a schema with messages: the declaration is taken."
+        yield f"{verdict.evidence} declares is_chat = false, but the schema has messages. The declaration is used."
     if search.tried[-1].status in (401, 403):
-        yield f"{_path_of(search.tried[-1])} wants credentials: pass headers=."
+        yield f"{_path_of(search.tried[-1])} requires credentials. Pass headers=."
     if verdict.is_chat is not None and verdict.facts.dialect is None:
-        yield f"We do not speak what is spoken at {verdict.facts.endpoint}: pass dialect=."
+        yield f"{verdict.facts.endpoint} uses an unsupported protocol. Pass dialect=."
     if model and verdict.facts.models and model not in verdict.facts.models:
-        yield f"The model '{printable(model)}' is not among those that are listed."
+        yield f"The service does not list the model '{printable(model)}'."
     if unreachable:
-        yield f"{address.base} cannot be reached."
+        yield f"Cannot reach {address.base}."
         return
-    strength = "Evidence" if verdict.evidence == "none" else "Stronger evidence"
-    yield from (f"{strength} could not be read: {failure}." for failure in search.failures)
+    strength = "evidence" if verdict.evidence == "none" else "stronger evidence"
+    yield from (f"Could not read {strength}: {failure}." for failure in search.failures)
 
 
 def _not_discovered(discovery: Discovery) -> NotDiscovered | DiscoveryRefused:
     details = {"tried": msgspec.to_builtins(discovery.tried)}
     if discovery.refused:
-        return DiscoveryRefused(f"{_path_of(discovery.tried[-1])} wants credentials: pass headers=", details=details)
-    problem = "cannot be reached" if discovery.unreachable else "does not say what it is"
+        return DiscoveryRefused(
+            f"{_path_of(discovery.tried[-1])} requires credentials. Pass headers=.", details=details
+        )
+    problem = "cannot be reached" if discovery.unreachable else "could not be identified"
     if discovery.evidence != "none":
-        problem = "speaks no dialect of ours"
+        problem = "uses an unsupported protocol"
     tried = "; ".join(f"{step.request or step.step}: {step.found}" for step in discovery.tried)
     return NotDiscovered(
-        f"{discovery.url} {problem}. Tried: {tried}. If you know, pass dialect= and is_chat=.", details=details
+        f"{discovery.url} {problem}. Tried: {tried}. Pass dialect= and is_chat= if you know them.", details=details
     )
 
 
 def _model_required_message(discovery: Discovery) -> str:
     if not discovery.models:
-        return f"{discovery.url} is asked for a model by name: pass model=."
+        return f"{discovery.url} requires a model name. Pass model=."
     names, hidden = ", ".join(discovery.models[:_MAX_MODELS_SHOWN]), len(discovery.models) - _MAX_MODELS_SHOWN
     listing = f"{names} and {hidden} more" if hidden > 0 else names
-    return f"{discovery.url} has several models: pass model=. Known: {listing}."
+    return f"{discovery.url} has several models. Pass one of them as model=: {listing}."
 
 
 # URLs
@@ -321,12 +323,12 @@ def _parse_address(url: str) -> _Address:
     without_query = parsed.copy_with(query=None, fragment=None)
     base, notes = str(without_query).rstrip("/"), list[str]()
     if parsed.query:
-        notes.append("The query of the URL is not used.")
+        notes.append("The query string of the URL is ignored.")
     path = without_query.raw_path.decode().rstrip("/")  # Without the host, which may be called "test".
     endpoint = next((suffix for suffix in _ENDPOINTS if path.endswith(suffix)), None)
     if endpoint:
         base = base.removesuffix(endpoint).rstrip("/")
-        notes.append(f"The URL ended in {endpoint}: its base {base} is asked.")
+        notes.append(f"The URL ends in {endpoint}; using its base URL {base}.")
     return _Address(base, httpx.URL(base).path.rstrip("/"), endpoint, tuple(notes))
 
 

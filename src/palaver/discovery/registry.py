@@ -46,7 +46,7 @@ class Registry:
         name = workflow.description.name
         existing = self._workflows.setdefault(name, workflow)
         if existing is not workflow:
-            raise DuplicateName(f"Two workflows are called {name!r}: {existing.place} and {workflow.place}.")
+            raise DuplicateName(f"Duplicate workflow name {name!r}: {existing.place} and {workflow.place}.")
         local_names = self._workflows.keys() - self._connections
         self._sole_workflow = next(iter(local_names)) if len(local_names) == 1 else None
 
@@ -55,7 +55,7 @@ class Registry:
         name = workflow.description.name
         existing = self._workflows.get(name)
         if existing is not None:
-            raise DuplicateName(f"Two workflows are called {name!r}: {existing.place} and {workflow.place}.")
+            raise DuplicateName(f"Duplicate workflow name {name!r}: {existing.place} and {workflow.place}.")
         # A new mapping, so that iterations over the old one are not disturbed.
         self._workflows, self._connections = {**self._workflows, name: workflow}, self._connections | {name}
 

@@ -54,7 +54,7 @@ def load_one(target: str) -> list[Workflow]:
         return [_named_workflow(modules[0], name, target)]
     workflows = _unique(filter(_is_workflow, _public_values(modules)))
     if not workflows:
-        raise NothingFound(f"{target} declares no workflow: decorate a function with @chat or @workflow.")
+        raise NothingFound(f"No workflow found in {target}. Decorate a function with @chat or @workflow.")
     return workflows
 
 
@@ -77,12 +77,12 @@ def installed_evaluators() -> list[DeclaredEvaluator]:
             with _convert_load_errors(entry.value):
                 value = entry.load()
         except PalaverError as error:
-            log.warning("The evaluator %s of an installed package is left out: %s", entry.name, error)
+            log.warning("Skipping the evaluator %s of an installed package: %s", entry.name, error)
             continue
         if _is_evaluator(value):
             evaluators.append(value)
         else:
-            log.warning("The evaluator %s of an installed package is left out: it is none", entry.name)
+            log.warning("Skipping the evaluator %s of an installed package: it is not an evaluator", entry.name)
     return evaluators
 
 
@@ -95,7 +95,7 @@ def load_installed(name: str) -> Workflow:
     installed = installed_workflows()
     if name not in installed:
         names = ", ".join(sorted(installed)) or "none"
-        raise TargetNotFound(f"There is no workflow {name!r} here. Installed ones: {names}.")
+        raise TargetNotFound(f"Workflow {name!r} not found. Installed: {names}.")
     return load_one(installed[name])[0]
 
 
@@ -113,7 +113,7 @@ def _load_modules(target: str) -> tuple[list[ModuleType], str]:
         return [_load_file(Path(file))], name
     module_name, _, name = target.partition(":")
     if not all(part.isidentifier() for part in module_name.split(".")):
-        raise TargetNotFound(f"There is no file, folder or module {target}.")
+        raise TargetNotFound(f"File, folder or module {target!r} not found.")
     _add_to_path(Path.cwd())
     return [_import_module(module_name, target)], name
 
@@ -124,7 +124,7 @@ def _import_module(name: str, target: str) -> ModuleType:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-                raise TargetNotFound(f"There is no file, folder or module {target}.") from None
+                raise TargetNotFound(f"File, folder or module {target!r} not found.") from None
             raise  # The module exists, but one of its imports does not.
 
 
@@ -141,7 +141,7 @@ def _module_files(folder: Path) -> list[Path]:
 def _load_file(path: Path) -> ModuleType:
     """Import a file once. Its folder is added to the import path."""
     if not path.is_file():
-        raise TargetNotFound(f"There is no file {path}.")
+        raise TargetNotFound(f"File {str(path)!r} not found.")
     path = path.resolve()
     if (path.parent / "__init__.py").is_file():
         return _load_from_package(path)
@@ -178,7 +178,7 @@ def _load_from_package(path: Path) -> ModuleType:
     name = ".".join(names)
     module = _import_module(name, path.name)
     if not _is_from(module, path):
-        raise LoadFailed(f"{path.name} could not be loaded: another module is called {name}.")
+        raise LoadFailed(f"Cannot load {path.name}: another module is named {name!r}.")
     return module
 
 
@@ -200,13 +200,13 @@ def _convert_load_errors(target: str) -> Generator[None]:
     except (PalaverError, KeyboardInterrupt):
         raise
     except SystemExit as error:
-        raise LoadFailed(f"{target} could not be loaded: it calls sys.exit({error.code!r}).") from error
+        raise LoadFailed(f"Cannot load {target}: it calls sys.exit({error.code!r}).") from error
     except BaseException as error:
         # The line at the top level of a module.
         module_frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
         where = f" ({Path(module_frames[-1].filename).name}, line {module_frames[-1].lineno})" if module_frames else ""
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise LoadFailed(f"{target} could not be loaded: {printable(text)}{where}") from error
+        raise LoadFailed(f"Cannot load {target}: {printable(text)}{where}") from error
 
 
 # Values of a module
@@ -218,10 +218,10 @@ def _public_values(modules: Iterable[ModuleType]) -> list[object]:
 
 def _named_workflow(module: ModuleType, name: str, target: str) -> Workflow:
     if not hasattr(module, name):
-        raise TargetNotFound(f"There is no {name!r} in {target.rpartition(':')[0]}.")
+        raise TargetNotFound(f"{name!r} not found in {target.rpartition(':')[0]}.")
     value = getattr(module, name)
     if not _is_workflow(value):
-        raise NotAWorkflow(f"{target} is no workflow ({type(value).__name__}): decorate it with @chat or @workflow.")
+        raise NotAWorkflow(f"{target} is not a workflow ({type(value).__name__}). Decorate it with @chat or @workflow.")
     return value
 
 

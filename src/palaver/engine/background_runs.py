@@ -53,7 +53,7 @@ class RunQueue:
         self._poll_interval = poll_interval
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiters: set[asyncio.Future[None]] = set()
-        self._poller = Poller(self._poll, subject="What waits in the background", log=log, retry_delay=poll_interval)
+        self._poller = Poller(self._poll, subject="queued runs", log=log, retry_delay=poll_interval)
 
     async def enqueue(self, workflow: Workflow, call: Call, origin: Origin, run_id: str | None = None) -> RunStarted:
         """Enqueue a run. It is durable when this returns."""
@@ -112,7 +112,7 @@ class RunQueue:
             if not self._engine.is_draining:
                 await asyncio.sleep(self._poll_interval)
         except Exception as error:  # The code may have changed since and no longer accept the call.
-            log.warning("The run %s, which waited, could not begin: %s", row.id, error)
+            log.warning("Failed to start queued run %s: %s", row.id, error)
             await self._database.write(
                 run_log.fail_queued_run, row.project, row.id, _failure_reason(error), self._now()
             )
@@ -124,7 +124,7 @@ class RunQueue:
 
     def _start(self, queued: QueuedRun) -> Run:
         if self._poller.is_stopping:
-            raise ShuttingDown("This process begins no more runs.")
+            raise ShuttingDown("This process is shutting down.")
         row = queued.stored.row
         origin = Origin(
             project=row.project,
@@ -147,4 +147,4 @@ class RunQueue:
 def _failure_reason(error: Exception) -> tuple[str, str]:
     if isinstance(error, PalaverError):
         return error.code, error.message
-    return "workflow_failed", "The workflow could not begin."
+    return "workflow_failed", "The workflow could not be started."

@@ -36,9 +36,9 @@ class CrashRecovery:
         unfinished += await self._database.read(runs.list_orphaned_runs)
         for row in unfinished:
             if await self._database.write(background_runs.requeue_run, row):
-                log.warning("The process of run %s died; it begins anew.", row.id)
+                log.warning("The process of run %s died; the run was queued again.", row.id)
             elif await self._database.write(run_log.interrupt_run, row.project, row.id, self._now()):
-                log.warning("The process of run %s died; what it had said is kept.", row.id)
+                log.warning("The process of run %s died; the run was interrupted, and its output was kept.", row.id)
                 if self._tracer is not None and (
                     facts := await self._database.read(load_interrupted_run, row.project, row.id)
                 ):

@@ -186,7 +186,7 @@ class Engine:
 
     def _check_available(self) -> None:
         if self.is_draining:
-            raise ShuttingDown("The server is shutting down: try again in a moment.")
+            raise ShuttingDown("The server is shutting down. Try again shortly.")
         self._services.store.check()
 
     def _validate_call(self, workflow: Workflow, call: Call) -> tuple[Call, Sequence[str]]:

@@ -40,10 +40,10 @@ class FileFetcher:
         if url[: len(_DATA_SCHEME)].lower() == _DATA_SCHEME:
             return _decode_data_url(url)
         if not url.lower().startswith(_WEB_SCHEMES):
-            raise InvalidValue("The file has no content: it names no stored file, no data, and no http or https URL.")
+            raise InvalidValue("The file has no content. Set file_id, data, or an http or https URL.")
         response = await fetch_document(url, allow_private=self._allow_private)
         if not 200 <= response.status < 300:
-            raise UpstreamFailed(f"The file could not be fetched: the remote answered {response.status}.")
+            raise UpstreamFailed(f"Cannot fetch the file: the remote service responded with status {response.status}.")
         return response.body
 
     async def _read_stored(self, project: str, file_id: str) -> bytes:
@@ -57,7 +57,7 @@ class FileFetcher:
 def _decode_data_url(url: str) -> bytes:
     media_type, comma, data = url.partition(",")
     if not comma:
-        raise InvalidValue("The file's data: URL holds nothing.")
+        raise InvalidValue("The file's data: URL has no data.")
     raw = unquote_to_bytes(data)
     return _decode_base64(raw.decode("latin-1")) if media_type.lower().endswith(";base64") else raw
 
@@ -68,4 +68,4 @@ def _decode_base64(data: str) -> bytes:
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidValue("The file's data is not base64.") from None
+        raise InvalidValue("The file's data is not valid base64.") from None

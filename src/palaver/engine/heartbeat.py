@@ -150,4 +150,4 @@ class Heartbeat:
                 await self.apply_cancel_requests()
 
     def _log_errors(self) -> AbstractContextManager[None]:
-        return log_errors(log, "This process could not say that it is alive", "Looking after runs failed")
+        return log_errors(log, "Failed to record a heartbeat", "Failed to monitor runs")

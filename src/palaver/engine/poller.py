@@ -49,7 +49,7 @@ class Poller:
         while not self.is_stopping:
             self._wakeup.clear()
             seconds: float | None = self._retry_delay
-            problem = f"{self._subject} could not be looked for"
+            problem = f"Failed to poll for {self._subject}"
             with log_errors(self._log, problem, problem):
                 seconds = await self._poll()
             if not self.is_stopping:

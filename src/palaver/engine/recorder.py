@@ -402,7 +402,7 @@ class Recorder:
     ) -> None:
         """Handle a failed write: ends are reported as failed, events are written later."""
         if self._fault is None:
-            log.error("Runs cannot be recorded: %s", error)
+            log.error("Failed to record runs: %s", error)
         self._fault = error
         self._grown_runs.update(run for run, _ in grown)
         self._late_ends += [end for end in ends if end.waiter is None]
@@ -412,9 +412,9 @@ class Recorder:
 
     async def _give_up(self, error: Exception, run: RecordableRun, state: _RunState, ends: Sequence[_RunEnd]) -> None:
         """Stop recording a run whose content the database refuses. What was recorded before stays."""
-        log.error("The run %s cannot be recorded.", run.id, exc_info=error)
+        log.error("Failed to record run %s.", run.id, exc_info=error)
         self._fault = None
-        state.fault = Overloaded("The run cannot be recorded.")
+        state.fault = Overloaded("The run could not be recorded.")
         with suppress(Exception):
             await self._database.write(interrupt_run, run.origin.project, run.id, self._now())
         for end in ends:

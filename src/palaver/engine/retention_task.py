@@ -81,5 +81,5 @@ class RetentionTask:
     async def _loop(self) -> None:
         while True:
             await asyncio.sleep(self._interval)
-            with log_errors(log, "What is old could not be let go of", "Housekeeping failed"):
+            with log_errors(log, "Failed to delete expired data", "Failed to delete expired data"):
                 await self.run_once()

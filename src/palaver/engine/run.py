@@ -161,7 +161,7 @@ class Run:
 
     def expire(self) -> None:
         """Stop the run because it exceeded its time limit."""
-        error = RunTimeout(f"The run took longer than {self._limits.seconds:g} seconds.")
+        error = RunTimeout(f"The run timed out after {self._limits.seconds:g} s.")
         self.cancel(failure_event(error, self, debug=self._services.debug))
 
     def note_disconnect(self) -> None:
@@ -467,7 +467,7 @@ class Run:
         is_busy = bool(self._sending) or not self.log  # Only the workflow's code is cancelled, not sending or starting.
         if tries == 0 and not is_busy:
             assert self._requested_end is not None
-            log.warning("The workflow %s goes on although its run was stopped (run %s).", self.name, self.id)
+            log.warning("The workflow %s is still running after its run was stopped (run %s).", self.name, self.id)
             self._spawn(self._end(self._requested_end))
             return
         if self._task is not None and (tries == 0 or not is_busy):
@@ -503,7 +503,7 @@ class Run:
 
     def _emit_now(self, value: object) -> None:
         if not self._is_producing:
-            raise RuntimeError("ctx.emit() after the run has ended")
+            raise RuntimeError("ctx.emit() called after the run has ended")
         self._check_limits()
         if self._consumer is not None and self._unsent_from is None:
             self._unsent_from = len(self.log)

@@ -239,5 +239,5 @@ def started_event(row: RunRow) -> RunStarted:
 
 def _require_run(row: T | None, run: str) -> T:
     if row is None:
-        raise RunNotFound(f"No run {run!r} is known here.")
+        raise RunNotFound(f"Run {run!r} not found.")
     return row

@@ -331,7 +331,7 @@ class RunTracer:
             len(self._pending) >= self._max_pending or self._pending_events + events > self._max_events
         ):
             if not self.dropped:
-                log.warning("Runs end faster than their traces can be kept: some are dropped.")
+                log.warning("Runs end faster than their traces can be stored. Some traces are dropped.")
             self.dropped += 1
             return
         self._pending.append(build)
@@ -360,7 +360,7 @@ class RunTracer:
             self._sink(spans)
         except Exception:
             self.dropped += len(spans)
-            log.exception("%d spans could not be handed on", len(spans))
+            log.exception("Failed to store or export %d spans", len(spans))
 
     async def flush(self) -> None:
         """Wait until all spans known so far were passed to the sink."""
@@ -407,7 +407,7 @@ def _build_spans(pending: Sequence[SpanFactory]) -> list[Span]:
         try:
             spans += build()
         except Exception:  # A bug in one must not lose the others.
-            log.exception("The spans of a run could not be made")
+            log.exception("Failed to build the spans of a run")
         if time.perf_counter() - work_started_at > _PAUSE_AFTER_S:
             time.sleep(_PAUSE_S)  # Let the event loop send deltas.
             work_started_at = time.perf_counter()

@@ -75,7 +75,7 @@ class UnreadRuns:
                 elif self._readers.get(run.id):
                     self._unread_since[run] = self._monotonic()
                 elif self._is_due(run) and not await self._is_read_elsewhere(run):
-                    log.info("run %s: nobody reads it any more; it is ended", run.id)
+                    log.info("Cancelling run %s: no client is reading it any more", run.id)
                     run.cancel()
 
     def _is_due(self, run: Run) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from palaver.errors import InvalidBody
-from palaver.evaluation.plan.request import WantedEvaluator
+from palaver.evaluation.plan.request import EvaluatorInput
 
 _PASS_MODES = {"all": "all", "any": "any", "threshold": "weighted"}
 _SIMILARITY_EVALUATORS = {"jaccard": "similarity", "levenshtein": "levenshtein", "cosine": "semantic_similarity"}
@@ -39,9 +39,9 @@ def combine_parameters(node: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
             if isinstance(weight, int | float) and weight > 0:
                 parts.append(part if weight == 1 else {**part, "weight": weight})
             else:
-                notes.append("A matcher of no weight was left out.")
+                notes.append("A matcher without a positive weight was skipped.")
     if (score := node.get("score", "weighted")) != "weighted":
-        notes.append(f"The score is the weighted mean here, not {score!r}.")
+        notes.append(f"Score mode {score!r} is not supported. The weighted mean is used instead.")
     mode = _PASS_MODES.get(str(node.get("success", "threshold")), "all")
     parameters: dict[str, Any] = {"of": parts, "pass": mode}
     if mode == "weighted":
@@ -53,7 +53,7 @@ def _leaf_evaluator(node: Mapping[str, Any], notes: list[str]) -> dict[str, Any]
     parameters: dict[str, Any] = {}
     target = _target_path(str(node.get("target", "$.outputs")))
     if target is None:
-        notes.append(f"The target {node.get('target')!r} has no counterpart: the matcher was left out.")
+        notes.append(f"Target {node.get('target')!r} is not supported. The matcher was skipped.")
         return None
     if target != "text":
         parameters["target"] = target
@@ -65,7 +65,7 @@ def _leaf_evaluator(node: Mapping[str, Any], notes: list[str]) -> dict[str, Any]
         parameters["expected_from"] = column
     key = _matcher_evaluator(kind, node, reference if column is None else None, parameters)
     if key is None:
-        notes.append(f"A matcher {kind!r} has no counterpart, and was left out.")
+        notes.append(f"Matcher {kind!r} is not supported and was skipped.")
         return None
     if key in (*_SIMILARITY_EVALUATORS.values(), "json_diff"):
         parameters["threshold"] = node.get("threshold", 1.0)
@@ -147,12 +147,12 @@ MappedParameters = tuple[dict[str, Any], list[str]]
 
 
 class ImportedEvaluator(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one evaluator of Agenta's."""
+    """The result of importing an Agenta evaluator."""
 
     name: str
     source: str
-    evaluator: WantedEvaluator | None
-    """None if there is no counterpart."""
+    evaluator: EvaluatorInput | None
+    """None if there is no equivalent."""
     notes: tuple[str, ...] = ()
     text: str | None = None
     """Code of the evaluator. It is never run."""
@@ -162,7 +162,7 @@ def import_evaluators(document: Any) -> list[ImportedEvaluator]:
     """Translate a document: one evaluator, a list, or an object that holds the list."""
     documents = _evaluator_documents(document)
     if not documents or not all(isinstance(item, dict) for item in documents):
-        raise InvalidBody("There is no evaluator of Agenta's in it: give one, or a list under `evaluators`.")
+        raise InvalidBody("No Agenta evaluator found. Pass one, or a list under `evaluators`.")
     return [_import_evaluator(cast("dict[str, Any]", item), index) for index, item in enumerate(documents)]
 
 
@@ -188,22 +188,22 @@ def _import_evaluator(item: dict[str, Any], index: int) -> ImportedEvaluator:
     name = configured_name if isinstance(configured_name, str) else source or f"evaluator {index + 1}"
     if source in ("auto_custom_code_run", "code"):
         text = settings.get("code") or _as_object(data.get("script")).get("content")
-        note = "Code is never taken over: it is kept as text, and does not run. Write it as an evaluator of your own."
+        note = "Code is imported as text and never run. Rewrite it as a custom evaluator."
         code = text if isinstance(text, str) else None
         return ImportedEvaluator(name=name, source=source, evaluator=None, notes=(note,), text=code)
     key, map_settings, known = _EVALUATOR_TABLE.get(source, ("", None, frozenset[str]()))
     if map_settings is None:
-        note = f"There is no counterpart of {source!r} here." if source else "It does not say which evaluator it is."
+        note = f"Evaluator {source!r} is not supported." if source else "The evaluator's key is missing."
         return ImportedEvaluator(name=name, source=source, evaluator=None, notes=(note,))
     parameters, notes = map_settings({**settings, **_document_extras(data)})
     if isinstance(column := settings.get("correct_answer_key"), str) and column and key in _EVALUATORS_WITH_EXPECTED:
         # Agenta's value is a column name, not a path.
         parameters["expected_from"] = column.removeprefix("testcase.")
     unmapped = settings.keys() - known - _COMMON_SETTINGS - {"correct_answer_key"}
-    notes += [f"The setting {setting!r} has no counterpart." for setting in sorted(unmapped)]
+    notes += [f"Setting {setting!r} is not supported and was ignored." for setting in sorted(unmapped)]
     if key == "combine" and not parameters["of"]:
         return ImportedEvaluator(name=name, source=source, evaluator=None, notes=tuple(notes))
-    wanted = WantedEvaluator(key=key, name=name[:200] or None, parameters=parameters)
+    wanted = EvaluatorInput(key=key, name=name[:200] or None, parameters=parameters)
     return ImportedEvaluator(name=name, source=source, evaluator=wanted, notes=tuple(notes))
 
 
@@ -270,12 +270,12 @@ def _similarity_parameters(settings: AgentaSettings) -> MappedParameters:
     parameters = _copier()(settings)[0]
     if (threshold := settings.get("similarity_threshold")) is not None:
         parameters["threshold"] = threshold
-    return parameters, ["It is measured in another way here (rapidfuzz): scores are close, not equal."]
+    return parameters, ["Computed with rapidfuzz: scores are close to Agenta's, but not equal."]
 
 
 def _semantic_parameters(settings: AgentaSettings) -> MappedParameters:
     model = settings.get("embedding_model") or "text-embedding-3-small"
-    return {**_copier()(settings)[0], "model": model}, [f"It asks the model {model!r}: a provider must be set up."]
+    return {**_copier()(settings)[0], "model": model}, [f"Uses the model {model!r}, which requires a provider."]
 
 
 _SLOT = re.compile(r"\{\{\s*(.*?)\s*\}\}")
@@ -295,7 +295,7 @@ def _judge_parameters(settings: AgentaSettings) -> MappedParameters:
         if isinstance(content, str):
             texts.append(content)
         elif content is not None:
-            notes.append("A message of the prompt is not text, and was left out.")
+            notes.append("A prompt message that is not text was skipped.")
     answer_column = settings.get("correct_answer_key")
 
     def translate_slot(match: re.Match[str]) -> str:
@@ -306,7 +306,7 @@ def _judge_parameters(settings: AgentaSettings) -> MappedParameters:
             return "{{expected}}"
         path = name.removeprefix("$.")
         if path.startswith("trace"):
-            notes.append(f"The slot {name!r} of the prompt has no counterpart.")
+            notes.append(f"Prompt slot {name!r} is not supported.")
         return f"{{{{{path if path.startswith('inputs.') else f'inputs.{path}'}}}}}"
 
     prompt = _SLOT.sub(translate_slot, "\n\n".join(texts))
@@ -316,7 +316,7 @@ def _judge_parameters(settings: AgentaSettings) -> MappedParameters:
     if settings.get("threshold") is not None:
         parameters["threshold"] = settings["threshold"]
     if not settings.get("model"):
-        notes.append("It names no model: gpt-4o-mini is asked, as there.")
+        notes.append("No model is set: uses gpt-4o-mini, as Agenta does.")
     return parameters, notes
 
 
@@ -332,7 +332,7 @@ def _human_parameters(settings: AgentaSettings) -> MappedParameters:
     required_keys = cast("list[Any]", required) if isinstance(required, list) else []
     for key, value in _as_object(schema.get("properties")).items():
         questions.append({"key": key, **_make_question(_as_object(value)), "required": key in required_keys})
-    return ({"questions": questions}, []) if questions else ({}, ["It says nothing of what people are asked."])
+    return ({"questions": questions}, []) if questions else ({}, ["No questions found for reviewers."])
 
 
 def _make_question(answer_schema: AgentaSettings) -> dict[str, Any]:

@@ -22,7 +22,7 @@ LOCAL_PREFIX: Final = "local:"
 MAX_CACHED_NUMBERS: Final = 8_000_000
 """Maximum number of cached floats, of four bytes each."""
 _MODEL_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
-_MISSING_EXTRA: Final = "Local models need the extra 'embeddings': pip install 'palaver[embeddings]'."
+_MISSING_EXTRA: Final = "Local models require the extra 'embeddings': pip install 'palaver[embeddings]'."
 
 Embed = Callable[[Sequence[str]], Awaitable[Sequence[Sequence[float]]]]
 
@@ -71,9 +71,7 @@ def check_local_model(model: str, folder: Path, pointer: str) -> None:
     """Raise InvalidValue unless the model and the library for it are installed."""
     name = model.removeprefix(LOCAL_PREFIX)
     if not _MODEL_NAME.fullmatch(name) or not (folder / name).is_dir():
-        raise InvalidValue(
-            f"There is no model {name[:80]!r} in the folder of local models (setting eval_models).", pointer=pointer
-        )
+        raise InvalidValue(f"local model {name[:80]!r} not found in the directory set by eval_models.", pointer=pointer)
     if find_spec("model2vec") is None:
         raise InvalidValue(_MISSING_EXTRA, pointer=pointer)
 
@@ -82,7 +80,7 @@ def embed_locally(model: str, folder: Path, texts: Sequence[str]) -> list[list[f
     """Compute vectors with a local model. Slow: call it in a thread."""
     name = model.removeprefix(LOCAL_PREFIX)
     if not _MODEL_NAME.fullmatch(name) or not (folder / name).is_dir():
-        raise ScoringError("not_available", f"there is no local model {name[:80]!r}")
+        raise ScoringError("not_available", f"local model {name[:80]!r} not found")
     readable = [json.replace_surrogates(text) for text in texts]
     # model2vec's worker processes pay off only for millions of texts.
     return _load_model(folder / name).encode(readable, use_multiprocessing=False).tolist()
@@ -97,4 +95,6 @@ def _load_model(folder: Path) -> Any:
     try:
         return StaticModel.from_pretrained(folder)
     except Exception as error:  # Any error of the three libraries that load it.
-        raise ScoringError("not_available", f"{folder.name} is no model2vec model ({type(error).__name__})") from None
+        raise ScoringError(
+            "not_available", f"{folder.name!r} is not a model2vec model ({type(error).__name__})"
+        ) from None

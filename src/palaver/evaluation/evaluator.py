@@ -50,21 +50,21 @@ ParameterField = tuple[str, Any] | tuple[str, Any, Any]
 class CommonParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters of every evaluator. The threshold is unbounded: a custom evaluator's scores may have any scale."""
 
-    threshold: Annotated[float | None, Meta(description="From which score on it has passed.")] = None
+    threshold: Annotated[float | None, Meta(description="Minimum score to pass.")] = None
     name: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=200)] | None, Meta(description="How its scores are called.")
+        Annotated[str, Meta(min_length=1, max_length=200)] | None,
+        Meta(description="Name of the scores (default: the evaluator's key)."),
     ] = None
 
 
 class ThresholdParameter(msgspec.Struct, frozen=True, kw_only=True):
     """The threshold of scores from 0 to 1."""
 
-    threshold: Annotated[
-        Annotated[float, Meta(ge=0, le=1)] | None, Meta(description="From which score on it has passed.")
-    ] = None
+    threshold: Annotated[Annotated[float, Meta(ge=0, le=1)] | None, Meta(description="Minimum score to pass.")] = None
 
 
 _UNKNOWN_FIELD_PATTERN = re.compile(r"Object contains unknown field `(.*?)`")
+_MISSING_FIELD_PATTERN = re.compile(r"Object missing required field `(.*?)`")
 
 
 def struct_fields(struct: type[msgspec.Struct]) -> list[ParameterField]:
@@ -89,7 +89,7 @@ def make_parameters_struct(key: str, fields: Iterable[ParameterField]) -> type[m
         )
         parameters_schema(struct)  # Types without a schema cannot be read from JSON.
     except (TypeError, ValueError, NotImplementedError) as error:
-        raise DeclarationError(f"The parameters of the evaluator {key} cannot be read: {error}") from None
+        raise DeclarationError(f"Evaluator {key!r}: unsupported parameter type: {error}") from None
     return struct
 
 
@@ -114,14 +114,25 @@ def read_parameters(struct: type[msgspec.Struct], parameters: Mapping[str, Any])
 
 def _parameter_error(text: str, struct: type[msgspec.Struct]) -> InvalidValue:
     reason, _, path = text.partition(" - at `$")
-    if (unknown := _UNKNOWN_FIELD_PATTERN.fullmatch(reason)) and not path.removesuffix("`"):
+    path = path.removesuffix("`")
+    pointer = validation_error(f"{reason} - at `$.parameters{path}`").pointer
+    if unknown := _UNKNOWN_FIELD_PATTERN.fullmatch(reason):
+        if path:
+            return InvalidValue(f"unknown field {unknown[1]!r} in {path[1:]!r}.", pointer=pointer)
         names = ", ".join(struct.__struct_encode_fields__)
-        return InvalidValue(
-            f"There is no parameter {unknown[1]!r}. Known: {names}.",
-            pointer=f"/parameters/{json.escape_pointer(unknown[1])}",
-        )
-    error = validation_error(f"{reason} - at `$.parameters{path or '`'}")
-    return InvalidValue(error.message, pointer=error.pointer)
+        pointer = f"/parameters/{json.escape_pointer(unknown[1])}"
+        return InvalidValue(f"unknown parameter {unknown[1]!r}. Available: {names}.", pointer=pointer)
+    if missing := _MISSING_FIELD_PATTERN.fullmatch(reason):
+        return InvalidValue(f"missing required parameter {f'{path}.{missing[1]}'[1:]!r}.", pointer=pointer)
+    message = validation_error(f"{reason} - at `${path}`").message
+    return InvalidValue(message.removeprefix("/"), pointer=pointer)
+
+
+def _name_evaluator(error: InvalidValue, key: str) -> InvalidValue:
+    """Name the evaluator in the message, unless it names an evaluator already, such as a child of `combine`."""
+    if error.message.startswith("Evaluator "):
+        return error
+    return InvalidValue(f"Evaluator {key!r}: {error.message}", pointer=error.pointer)
 
 
 def _with_default_factory(field: ParameterField) -> Any:
@@ -276,14 +287,10 @@ class Evaluator:
         self, parameters: Mapping[str, Any], context: EvaluatorContext, *, name: str | None = None
     ) -> BoundEvaluator:
         """Bind parameters. Raises InvalidValue, with a pointer /parameters/…, for invalid ones."""
-        struct = read_parameters(self.parameters, parameters)
-        values = msgspec.structs.asdict(struct)
-        target = None
-        if self._target_names:
-            target = Target(**{field: values[field] for field in Target.__struct_fields__ if field in values})
-            target.check()
-        if self._check is not None:
-            self._check(struct, context)
+        try:
+            values, target = self._read_parameters(parameters, context)
+        except InvalidValue as error:
+            raise _name_evaluator(error, self.key) from None
         arguments: dict[str, Any] = {key: value for key, value in values.items() if key in self._declared_names}
         arguments |= dict.fromkeys(self._target_names, target) | dict.fromkeys(self._context_names, context)
         threshold = values.get("threshold")
@@ -298,6 +305,20 @@ class Evaluator:
             overrides_threshold="threshold" not in self._declared_names and threshold != self._threshold,
             context=context,
         )
+
+    def _read_parameters(
+        self, parameters: Mapping[str, Any], context: EvaluatorContext
+    ) -> tuple[dict[str, Any], Target | None]:
+        """Return the values of all parameters, and the target if the function has one."""
+        struct = read_parameters(self.parameters, parameters)
+        values = msgspec.structs.asdict(struct)
+        target = None
+        if self._target_names:
+            target = Target(**{field: values[field] for field in Target.__struct_fields__ if field in values})
+            target.check()
+        if self._check is not None:
+            self._check(struct, context)
+        return values, target
 
 
 @overload
@@ -331,15 +352,17 @@ def evaluator(
 
     def declare(function: _Function) -> Evaluator:
         if not callable(function) or isinstance(function, type):
-            raise DeclarationError(f"{function!r} is no evaluator: declare a function that takes a case.")
+            raise DeclarationError(
+                f"{function!r} is not an evaluator. Declare a function with a first parameter 'case'."
+            )
         evaluator_key = key if key is not None else callable_name(function)
         if not _KEY_PATTERN.fullmatch(evaluator_key):
             raise DeclarationError(
-                f"An evaluator cannot have the key {evaluator_key!r}: use letters, digits, '_', '-', '.', at most 64."
+                f"Invalid evaluator key {evaluator_key!r}: use at most 64 letters, digits, '_', '-' and '.'."
             )
         if unknown := ", ".join(sorted(set(needs) - set(get_args(Need)))):
             raise DeclarationError(
-                f"{evaluator_key}: an evaluator cannot need {unknown}. Known: {', '.join(get_args(Need))}."
+                f"Evaluator {evaluator_key!r}: unknown needs: {unknown}. Available: {', '.join(get_args(Need))}."
             )
         return Evaluator(
             function,
@@ -361,7 +384,7 @@ def _read_signature(function: _Function, key: str) -> tuple[list[ParameterField]
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except ValueError:
-        raise DeclarationError(f"{key} does not say what it takes: wrap it in a function of yours.") from None
+        raise DeclarationError(f"Evaluator {key!r}: cannot read its signature. Wrap it in a function.") from None
     hints = hints_of(unwrap_definition(function), extra_names=_KNOWN_TYPES)
     fields: list[ParameterField] = []
     injected: dict[str, Any] = {}
@@ -370,13 +393,15 @@ def _read_signature(function: _Function, key: str) -> tuple[list[ParameterField]
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         inspect.Parameter.VAR_POSITIONAL,
     ):
-        raise DeclarationError(f"The evaluator {key} takes no case: give it a first parameter, case.")
+        raise DeclarationError(f"Evaluator {key!r}: missing the first parameter, 'case'.")
     for parameter in parameters[1:]:
         annotation = hints.get(parameter.name, Any)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise DeclarationError(f"{key}: {parameter.name} cannot be given by name: remove the / after it.")
+            raise DeclarationError(
+                f"Evaluator {key!r}: parameter {parameter.name!r} is positional-only. Remove the '/' after it."
+            )
         if strip_annotation(annotation) in (Target, EvaluatorContext):
             injected[parameter.name] = strip_annotation(annotation)
         else:

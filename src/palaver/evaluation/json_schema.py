@@ -35,19 +35,21 @@ class _Validator(Protocol):
 def check_schema(schema: object, pointer: str) -> None:
     """Raise InvalidValue, with this pointer, for a schema that cannot be used."""
     if not isinstance(schema, Mapping | bool):
-        raise InvalidValue("A schema is an object, or true or false.", pointer=pointer)
+        raise InvalidValue("a schema must be an object, true or false.", pointer=pointer)
     try:
         text = json.encode(json.to_builtins(schema))
     except json.NotJson as error:
-        raise InvalidValue(f"The schema holds {error}.", pointer=pointer) from None
+        raise InvalidValue(f"invalid schema: it contains {error}.", pointer=pointer) from None
     if len(text) > MAX_SCHEMA_BYTES:
-        raise InvalidValue(f"The schema is {len(text)} bytes long; {MAX_SCHEMA_BYTES} are taken.", pointer=pointer)
+        raise InvalidValue(
+            f"the schema is {len(text):,} bytes long; the limit is {MAX_SCHEMA_BYTES:,}.", pointer=pointer
+        )
     if not json.is_json(text.decode()):
-        raise InvalidValue(f"The schema is nested deeper than {json.MAX_DEPTH} levels.", pointer=pointer)
+        raise InvalidValue(f"the schema is nested deeper than {json.MAX_DEPTH} levels.", pointer=pointer)
     try:
         _compile_schema(text)
     except _UnusableSchema as error:
-        raise InvalidValue(f"The schema cannot be used: {error}.", pointer=pointer) from None
+        raise InvalidValue(f"invalid schema: {error}.", pointer=pointer) from None
 
 
 def schema_errors(value: Any, schema: Schema) -> list[str]:
@@ -55,12 +57,12 @@ def schema_errors(value: Any, schema: Schema) -> list[str]:
     try:
         validator = _compile_schema(json.encode(json.to_builtins(schema)))
     except (_UnusableSchema, json.NotJson) as error:
-        raise ScoringError("invalid_schema", f"The schema cannot be used: {error}.") from None
+        raise ScoringError("invalid_schema", str(error)) from None
     token = _remaining_steps.set(MAX_STEPS)
     try:
         return [_describe_error(error) for error in islice(validator.iter_errors(value), _MAX_ERRORS)]
     except RecursionError:
-        raise ScoringError("schema_budget", "The schema refers to itself without end.") from None
+        raise ScoringError("schema_budget", "the schema refers to itself endlessly") from None
     except _BudgetExceeded as error:
         raise ScoringError("schema_budget", str(error)) from None
     finally:
@@ -94,7 +96,7 @@ def _compile_schema(text: bytes) -> _Validator:
     except jsonschema.SchemaError as error:
         raise _UnusableSchema(_describe_error(error)) from None
     except RecursionError:
-        raise _UnusableSchema("it is nested too deep") from None
+        raise _UnusableSchema("it is nested too deeply") from None
     # Unlike the default registry, the empty one fetches nothing.
     root = EMPTY_REGISTRY.resolver_with_root(DRAFT202012.create_resource(schema))
     keywords = list(_keywords(schema))
@@ -108,7 +110,7 @@ def _compile_schema(text: bytes) -> _Validator:
                 _compile_pattern(pattern)
     # With both, jsonschema matches these patterns with `re`, which may never end.
     if {"unevaluatedProperties", "patternProperties"} <= {keyword for keyword, _ in keywords}:
-        raise _UnusableSchema("it has both unevaluatedProperties and patternProperties")
+        raise _UnusableSchema("unevaluatedProperties can't be combined with patternProperties")
     return _bounded_validator()(schema, registry=EMPTY_REGISTRY)
 
 
@@ -131,12 +133,12 @@ def _check_reference(reference: str, root: Any) -> None:
 
     if not reference.startswith("#"):
         raise _UnusableSchema(
-            f"it refers to {reference[:_MAX_SHOWN_LENGTH]!r}, and only references into the schema itself are followed"
+            f"reference {reference[:_MAX_SHOWN_LENGTH]!r} is not supported; references must start with '#'"
         )
     try:
         root.lookup(reference)
     except Unresolvable:
-        raise _UnusableSchema(f"{reference[:_MAX_SHOWN_LENGTH]!r} is not in it") from None
+        raise _UnusableSchema(f"reference {reference[:_MAX_SHOWN_LENGTH]!r} not found") from None
 
 
 @lru_cache(maxsize=256)
@@ -146,7 +148,7 @@ def _compile_pattern(pattern: str) -> Any:
     try:
         return regex.compile(pattern)
     except (regex.error, OverflowError, RecursionError) as error:
-        raise _UnusableSchema(f"{pattern[:_MAX_SHOWN_LENGTH]!r} is no regular expression ({error})") from None
+        raise _UnusableSchema(f"{pattern[:_MAX_SHOWN_LENGTH]!r} is not a regular expression ({error})") from None
 
 
 def _pattern_matches(pattern: str, text: str) -> bool:
@@ -154,7 +156,7 @@ def _pattern_matches(pattern: str, text: str) -> bool:
         return _compile_pattern(pattern).search(text, timeout=PATTERN_TIMEOUT_S, concurrent=True) is not None
     except TimeoutError:
         raise _BudgetExceeded(
-            f"The pattern {pattern[:_MAX_SHOWN_LENGTH]!r} takes more than {PATTERN_TIMEOUT_S} s."
+            f"matching the pattern {pattern[:_MAX_SHOWN_LENGTH]!r} took longer than {PATTERN_TIMEOUT_S} s"
         ) from None
 
 
@@ -182,7 +184,7 @@ def _count_steps(keyword: _Keyword) -> _Keyword:
     def counted_keyword(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         remaining = _remaining_steps.get()
         if remaining <= 0:
-            raise _BudgetExceeded(f"The check against the schema takes more than {MAX_STEPS} steps.")
+            raise _BudgetExceeded(f"validation exceeded its limit of {MAX_STEPS:,} steps")
         _remaining_steps.set(remaining - 1)
         yield from keyword(validator, value, instance, schema) or ()
 
@@ -212,7 +214,7 @@ def _check_additional_properties(validator: Any, subschema: Any, instance: Any, 
         if key in properties or any(_pattern_matches(pattern, key) for pattern in patterns):
             continue
         if subschema is False:
-            yield jsonschema.ValidationError(f"{key!r} is not among the properties")
+            yield jsonschema.ValidationError(f"{key!r} is not an allowed property")
         else:
             yield from validator.descend(value, subschema, path=key)
 

@@ -47,9 +47,9 @@ def parse_path(path: str) -> PathSteps:
         step = _STEP.match(body, position)
         # A dot separates names, or follows the dollar sign; it does not start a path.
         if step is None or (body[position] == "." and position == 0 and body is path):
-            raise ValueError(f"{path!r} is no path: write a.b[0], $.a[0] or /a/0")
+            raise ValueError(f"invalid path {path!r}: use a.b[0], $.a[0] or /a/0")
         if step["name"] is not None and position and body[position] != ".":
-            raise ValueError(f"{path!r} is no path: write a.b[0], $.a[0] or /a/0")
+            raise ValueError(f"invalid path {path!r}: use a.b[0], $.a[0] or /a/0")
         name, index = step["name"], step["index"]
         steps.append(int(index) if index is not None else step["key"] if name is None else name)
         position = step.end()

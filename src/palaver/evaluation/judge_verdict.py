@@ -22,10 +22,12 @@ from palaver.evaluation.score import Score, ScoringError
 from palaver.outbound import printable
 
 Scale = Annotated[
-    tuple[float, float] | None, Meta(description="The least and the best score that the judge may give; 0 and 1.")
+    tuple[float, float] | None, Meta(description="Lowest and highest score that the judge may give (default: 0 and 1).")
 ]
-Samples = Annotated[int, Meta(ge=1, le=20, description="How often it is asked; the verdicts are put together.")]
-Retries = Annotated[int, Meta(ge=0, le=10, description="How often it is asked again if its answer does not fit.")]
+Samples = Annotated[int, Meta(ge=1, le=20, description="Number of verdicts to ask for and combine.")]
+Retries = Annotated[
+    int, Meta(ge=0, le=10, description="Maximum number of retries for verdicts that don't match the schema.")
+]
 
 _SCORE_FIELDS: Final = frozenset({"passed", "score", "label", "reason"})
 
@@ -47,7 +49,7 @@ def verdict_schema(scale: tuple[float, float] | None) -> dict[str, Any]:
 def check_scale(scale: tuple[float, float] | None) -> None:
     """Raise InvalidValue unless the scale is increasing."""
     if scale is not None and not scale[0] < scale[1]:
-        raise InvalidValue("A scale goes from its least score to a greater one.", pointer="/parameters/scale")
+        raise InvalidValue("scale must be [lowest, highest], with lowest < highest.", pointer="/parameters/scale")
 
 
 def check_optional_judge(parameters: Any, context: EvaluatorContext) -> None:
@@ -152,13 +154,13 @@ async def ask_verdict(model: JudgeModel, prompt: str, schema: VerdictSchema, *, 
         if not faults:
             return value
         messages += [Message.assistant(_previous_answer(answer)), Message.user(_retry_prompt(faults))]
-    raise ScoringError("bad_verdict", f"the judge's answer does not fit: {printable('; '.join(faults))}")
+    raise ScoringError("bad_verdict", f"the verdict cannot be used: {printable('; '.join(faults))}")
 
 
 def _system_prompt(schema: VerdictSchema) -> str:
     return (
-        "You are a judge. Judge only by what you are asked, and give no other help.\n"
-        "Answer with one JSON value that fits this JSON Schema, and with nothing else, no words around it:\n"
+        "You are a judge. Judge only what you are asked to judge, and give no other help.\n"
+        "Answer with one JSON value that matches this JSON Schema and with nothing else, without text around it:\n"
         f"{json.encode(json.to_builtins(schema)).decode()}"
     )
 
@@ -171,5 +173,5 @@ def _previous_answer(answer: JudgeAnswer) -> str:
 def _retry_prompt(faults: Sequence[str]) -> str:
     return (
         f"That answer cannot be used: {'; '.join(faults)}.\n"
-        "Answer the same question again, with one JSON value that fits the schema and with nothing else."
+        "Answer the same question again with one JSON value that matches the schema, and with nothing else."
     )

@@ -60,19 +60,19 @@ class OfflineContext:
         """Accept any name."""
 
     async def judge(self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = 2) -> Any:  # noqa: ARG002 - an interface
-        raise ScoringError("not_available", f"the judge {judge!r} cannot be asked here")
+        raise ScoringError("not_available", f"the judge {judge!r} is not available here")
 
     def check_post(self, url: str, secret: str | None, pointer: str) -> None:
         """Accept any URL."""
 
     async def post(self, url: str, body: Any, *, secret: str | None = None, seconds: float = 10) -> Any:  # noqa: ARG002 - an interface
-        raise ScoringError("not_available", "nothing can be sent from here")
+        raise ScoringError("not_available", "webhooks are not available here")
 
     def check_model(self, model: str, pointer: str) -> None:
         """Accept any name."""
 
     async def embed(self, texts: Sequence[str], *, model: str) -> Sequence[Sequence[float]]:  # noqa: ARG002 - an interface
-        raise ScoringError("not_available", f"the model {model!r} cannot be asked here; ngram is always there")
+        raise ScoringError("not_available", f"the model {model!r} is not available here; ngram always is")
 
 
 JUDGE_TIMEOUT_S, JUDGE_RETRIES = 120.0, 2
@@ -106,16 +106,15 @@ class WorkflowJudge:
 def check_workflow_judge(workflow: Workflow, pointer: str) -> None:
     """Raise InvalidValue for a workflow that is not a chat and has no input for the prompt."""
     if not workflow.description.is_chat and _prompt_input(workflow) is None:
-        raise InvalidValue(
-            f"{workflow.description.name} cannot judge: it is no chat, and has no input {_PROMPT_INPUT!r}.",
-            pointer=pointer,
-        )
+        name = workflow.description.name
+        message = f"workflow {name!r} cannot be a judge: it is not a chat and has no input {_PROMPT_INPUT!r}."
+        raise InvalidValue(message, pointer=pointer)
 
 
 def _judge_inputs(workflow: Workflow, messages: Sequence[Message], schema: Mapping[str, Any]) -> dict[str, Any]:
     input_name = _prompt_input(workflow)
     if input_name is None:
-        raise ScoringError("judge_failed", f"{workflow.description.name} has no input for the question")
+        raise ScoringError("judge_failed", f"workflow {workflow.description.name!r} has no input {_PROMPT_INPUT!r}")
     prompt = "\n\n".join(message.text for message in messages)
     return {input_name: prompt} | (
         {_SCHEMA_INPUT: schema} if _SCHEMA_INPUT in _input_names(workflow) and input_name != _SCHEMA_INPUT else {}
@@ -195,7 +194,7 @@ class NetworkContext(OfflineContext):
         if isinstance(resolved, tuple):
             return self._provider_model(*resolved)
         if self._engine is None:
-            raise InvalidValue(f"The workflow {judge!r} cannot be asked here.")
+            raise InvalidValue(f"the workflow {judge!r} is not available here.")
         return WorkflowJudge(resolved, self._engine, self._project, self._key, self._network.prices)
 
     # Webhooks
@@ -219,9 +218,9 @@ class NetworkContext(OfflineContext):
             return
         provider_model = self._find_provider(model)
         if provider_model is None:
-            raise InvalidValue(f"No provider has the model {model[:80]!r}.{self._providers_hint()}", pointer=pointer)
+            raise InvalidValue(f"model {model[:80]!r} not found.{self._providers_hint()}", pointer=pointer)
         if self._network.providers[provider_model[0]].kind == "anthropic":
-            raise InvalidValue(f"{provider_model[0]} has no models that give vectors.", pointer=pointer)
+            raise InvalidValue(f"provider {provider_model[0]!r} has no embedding models.", pointer=pointer)
         self._provider_key(provider_model[0], pointer)
 
     async def embed(self, texts: Sequence[str], *, model: str) -> Sequence[Sequence[float]]:
@@ -236,7 +235,7 @@ class NetworkContext(OfflineContext):
         except InvalidValue as error:
             raise ScoringError("not_available", error.message) from None
         if provider_model is None:
-            raise ScoringError("not_available", f"the model {model!r} gives no vectors")
+            raise ScoringError("not_available", f"the model {model!r} is not an embedding model")
         return await self._embeddings.get_or_embed(
             texts, "/".join(provider_model), self._provider_model(*provider_model).vectors
         )
@@ -246,7 +245,7 @@ class NetworkContext(OfflineContext):
     def _resolve_judge(self, judge: str, pointer: str) -> tuple[str, str] | Workflow:
         name = self._network.default_judge if judge == DEFAULT_JUDGE else judge
         if not name:
-            raise InvalidValue("There is no default judge: name one, or set eval_judge.", pointer=pointer)
+            raise InvalidValue("no default judge is set. Name a judge or set eval_judge.", pointer=pointer)
         provider, slash, _ = name.partition("/")
         if not (slash and provider in self._network.providers):
             try:
@@ -257,7 +256,7 @@ class NetworkContext(OfflineContext):
         if provider_model is None:
             hint = self._providers_hint()
             raise InvalidValue(
-                f"Nobody here is called {name[:80]!r}: a judge is a workflow, or provider/model.{hint}", pointer=pointer
+                f"judge {name[:80]!r} not found. Use a workflow or provider/model.{hint}", pointer=pointer
             )
         return provider_model
 
@@ -277,9 +276,9 @@ class NetworkContext(OfflineContext):
         try:
             return config.resolve_key(self._network.providers[name], self._network.env)
         except KeyError:
-            message = f"The provider {name!r} is not ready: the variable that holds its key is not set."
+            message = f"provider {name!r} is not ready: the environment variable with its key is not set."
             raise InvalidValue(message, pointer=pointer) from None
 
     def _providers_hint(self) -> str:
         names = ", ".join(self._network.providers)
-        return f" Providers: {names}." if names else " No provider is set up."
+        return f" Providers: {names}." if names else " No providers are configured."

@@ -28,7 +28,7 @@ class EvaluatorRegistry:
                 continue
             if existing is not None:
                 raise DuplicateName(
-                    f"Two evaluators have the key {evaluator.key!r}: {existing.place} and {evaluator.place}."
+                    f"Duplicate evaluator key {evaluator.key!r}: {existing.place} and {evaluator.place}."
                 )
             self._declared[evaluator.key] = evaluator
 
@@ -51,7 +51,7 @@ class EvaluatorRegistry:
         evaluator = self.get(key)
         if evaluator is None:
             keys = [*self._built_in, *(evaluator.key for evaluator in self.declared())]
-            raise InvalidValue(f"No evaluator {key[:80]!r}. Known: {', '.join(keys)}.")
+            raise InvalidValue(f"Unknown evaluator {key[:80]!r}. Available: {', '.join(keys)}.")
         return evaluator
 
     def declared(self) -> list[Evaluator]:

@@ -14,7 +14,7 @@ MAX_TEXT_LENGTH = 20_000
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a reviewer is asked."""
+    """A question for reviewers."""
 
     key: Annotated[str, Meta(min_length=1, max_length=100)]
     type: QuestionType = "boolean"
@@ -24,7 +24,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     required: bool = True
 
 
-Questions = Annotated[list[Question], Meta(min_length=1, max_length=50, description="What a reviewer is asked.")]
+Questions = Annotated[list[Question], Meta(min_length=1, max_length=50, description="Questions for reviewers.")]
 
 
 def check_questions(questions: Sequence[Question], pointer: str) -> None:
@@ -33,11 +33,16 @@ def check_questions(questions: Sequence[Question], pointer: str) -> None:
     for index, question in enumerate(questions):
         question_pointer = f"{pointer}/{index}"
         if keys.index(question.key) != index:
-            raise InvalidValue(f"There are two questions {question.key!r}.", pointer=f"{question_pointer}/key")
+            raise InvalidValue(f"Duplicate question {question.key!r}.", pointer=f"{question_pointer}/key")
         if (question.type == "choice") != bool(question.choices):
-            raise InvalidValue("A choice, and only that, has choices.", pointer=f"{question_pointer}/choices")
+            raise InvalidValue(
+                "Questions of type 'choice' require choices; other types don't allow them.",
+                pointer=f"{question_pointer}/choices",
+            )
         if question.range is not None and (question.type != "score" or question.range[0] >= question.range[1]):
-            raise InvalidValue("A range is that of a score: [lowest, highest].", pointer=f"{question_pointer}/range")
+            raise InvalidValue(
+                "range must be [lowest, highest], and requires the type 'score'.", pointer=f"{question_pointer}/range"
+            )
 
 
 def check_answers(
@@ -46,19 +51,19 @@ def check_answers(
     """Return the valid answers, in the order of the questions. Raises InvalidValue for invalid or missing ones."""
     known_keys = {question.key for question in questions}
     if unknown := next((key for key in answers if key not in known_keys), None):
-        raise InvalidValue(f"There is no question {unknown[:80]!r} here.", pointer=pointer)
+        raise InvalidValue(f"Unknown question {unknown[:80]!r}.", pointer=pointer)
     valid: dict[str, Any] = {}
     for question in questions:
         value = answers.get(question.key)
         if value is None:
             if question.required:
-                raise InvalidValue(f"The question {question.key!r} wants an answer.", pointer=pointer)
+                raise InvalidValue(f"Question {question.key!r} requires an answer.", pointer=pointer)
             continue
         if (expectation := _expected_answer(question, value)) is not None:
-            raise InvalidValue(f"The answer to {question.key!r} is {expectation}.", pointer=pointer)
+            raise InvalidValue(f"The answer to {question.key!r} must be {expectation}.", pointer=pointer)
         valid[question.key] = value
     if not valid:
-        raise InvalidValue("Nothing is answered: skip the item instead.", pointer=pointer)
+        raise InvalidValue("No question is answered. Skip the item instead.", pointer=pointer)
     return valid
 
 
@@ -71,9 +76,8 @@ def _expected_answer(question: Question, value: Any) -> str | None:
             choices = question.choices or []
             return None if value in choices and isinstance(value, str) else f"one of {', '.join(choices)}"
         case "text":
-            return (
-                None if isinstance(value, str) and len(value) <= MAX_TEXT_LENGTH else f"a text up to {MAX_TEXT_LENGTH}"
-            )
+            is_valid = isinstance(value, str) and len(value) <= MAX_TEXT_LENGTH
+            return None if is_valid else f"text of at most {MAX_TEXT_LENGTH:,} characters"
         case "score":
             is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
             low, high = question.range or (-math.inf, math.inf)

@@ -36,22 +36,22 @@ _ShortText = Annotated[str, Meta(max_length=200, pattern=NAME_PATTERN)]
 _Timestamp = Annotated[datetime, Meta(tz=True)]
 
 
-class WantedResults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which results of a run: as its list of results is asked for them."""
+class ResultSelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Filters for the results of an evaluation, as in its list of results."""
 
     evaluator: _ShortText | None = None
     passed: bool | None = None
-    """By that evaluator, or by any."""
+    """Passed or failed, by `evaluator` or by any evaluator."""
     status: Literal["done", "failed"] = "done"
     search: _ShortText | None = None
 
 
-class WantedItems(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is to be reviewed: results of a run, or traces by their ids or by what is asked of them."""
+class ItemSelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The items to review: results of an evaluation, or traces by ids or filter."""
 
     run: _ShortText | None = None
     variant: _ShortText | None = None
-    filter: WantedResults = WantedResults()
+    filter: ResultSelection = ResultSelection()
     traces: Annotated[list[str], Meta(min_length=1, max_length=MAX_ITEMS)] | dict[str, Any] | None = None
     """Ids, or a trace filter; `{}` means all."""
     search: Annotated[str, Meta(max_length=1_000)] | None = None
@@ -68,10 +68,10 @@ class ReviewSelection(msgspec.Struct, frozen=True):
     items: Sequence[NewReviewItem]
 
 
-def select_items(db: Connection, project: str, request: WantedItems) -> ReviewSelection:
+def select_items(db: Connection, project: str, request: ItemSelection) -> ReviewSelection:
     """Select the items of a review. Raises NotFound for an unknown run or trace, InvalidValue if there are no items."""
     if (request.run is None) == (request.traces is None):
-        raise InvalidValue("Say either a run or traces that are to be reviewed.", pointer="/items")
+        raise InvalidValue("Exactly one of 'run' and 'traces' is required.", pointer="/items")
     plan = None
     if request.run is not None:
         _, stored_plan = evaluations.get_plan(db, project, request.run)
@@ -82,9 +82,9 @@ def select_items(db: Connection, project: str, request: WantedItems) -> ReviewSe
     if request.sample is not None:
         items = _sample_items(items, request.sample, request.seed)
     if not items:
-        raise InvalidValue("There is nothing to review there.", pointer="/items")
+        raise InvalidValue("No results or traces match the selection.", pointer="/items")
     if len(items) > MAX_ITEMS:
-        raise InvalidValue(f"A review has at most {MAX_ITEMS} items: take a sample.", pointer="/items")
+        raise InvalidValue(f"A review can have at most {MAX_ITEMS:,} items. Use a sample.", pointer="/items")
     return ReviewSelection(request.run, plan, items)
 
 
@@ -100,10 +100,10 @@ def evaluator_questions(parameters: Any) -> list[Question]:
     return [Question(key="correct")] if questions is None else msgspec.convert(questions, list[Question])
 
 
-def _select_results(db: Connection, project: str, run: str, plan: Plan, request: WantedItems) -> list[NewReviewItem]:
+def _select_results(db: Connection, project: str, run: str, plan: Plan, request: ItemSelection) -> list[NewReviewItem]:
     names, filters = [variant.name for variant in plan.variants], request.filter
     if request.variant is not None and request.variant not in names:
-        message = f"There is no variant {request.variant!r} here. It has: {', '.join(names)}."
+        message = f"Variant {request.variant!r} not found. Available: {', '.join(names)}."
         raise InvalidValue(message, pointer="/items/variant")
     result_filters = ResultFilters(
         variant=None if request.variant is None else names.index(request.variant),
@@ -122,7 +122,7 @@ def _select_results(db: Connection, project: str, run: str, plan: Plan, request:
             return items
 
 
-def _select_traces(db: Connection, project: str, request: WantedItems) -> list[str]:
+def _select_traces(db: Connection, project: str, request: ItemSelection) -> list[str]:
     if isinstance(request.traces, list):
         trace_ids = list(dict.fromkeys(trace.lower() for trace in request.traces))
         existing: set[str] = set()
@@ -130,7 +130,7 @@ def _select_traces(db: Connection, project: str, request: WantedItems) -> list[s
             query_by_id = select(spans.c.trace_id).where(spans.c.project == project, spans.c.head == HEAD)
             existing.update(db.scalars(query_by_id.where(spans.c.trace_id.in_(trace_ids[first : first + _PAGE_SIZE]))))
         if missing := next((trace for trace in request.traces if trace.lower() not in existing), None):
-            raise NotFound(f"There is no trace {missing[:80]!r}.")
+            raise NotFound(f"Trace {missing[:80]!r} not found.")
         return trace_ids
     trace_filter = span_filters.parse_filter(request.traces, "/items/traces") if request.traces else None
     query = SpanQuery(filter=trace_filter, search=request.search, since=request.since, until=request.until)
@@ -208,7 +208,7 @@ def score_answers(slot: ScoreSlot, answers: Sequence[Any]) -> Score | None:
     """Combine all answers to a question into a score; None without answers."""
     if not answers:
         return None
-    count = f"{len(answers)} {'person' if len(answers) == 1 else 'people'}"
+    count = f"{len(answers)} {'reviewer' if len(answers) == 1 else 'reviewers'}"
     details: Mapping[str, Any] = {"answers": list(answers)}
     if slot.question.type in ("boolean", "score"):
         mean = fsum(_scale_answer(slot.question, value) for value in answers) / len(answers)
@@ -280,19 +280,19 @@ ItemAnswers = Mapping[int, Any]
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
-    """Two raters, and one question."""
+    """Agreement of two raters on a question."""
 
     question: str
     type: QuestionType
     raters: tuple[str, str]
     kind: Literal["reviewers", "judge"]
-    """Two reviewers, or a reviewer and a judge of the run."""
+    """Two reviewers, or a reviewer and a judge of the evaluation."""
     n: int
-    """Items that both have answered."""
+    """Items that both raters answered."""
     percent: float | None
     """Share of equal answers among these."""
     kappa: float | None
-    """With quadratic weights for scores. None if one of them always gives the same answer."""
+    """Cohen's kappa, with quadratic weights for scores. Null if a rater always gives the same answer."""
 
 
 def measure_agreement(

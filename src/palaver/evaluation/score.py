@@ -114,7 +114,7 @@ def _read_value(value: Any, name: str, threshold: float | None) -> list[ScoreRec
     if isinstance(value, list | tuple):
         return _read_list(name, cast("Sequence[Any]", value), threshold)
     raise _InvalidReturn(
-        f"a {type(value).__name__} is no score. Return a bool, a number, a label, a Score or a mapping"
+        f"{type(value).__name__} is not a valid score. Return a bool, a number, a label, a Score or a mapping"
     )
 
 
@@ -125,10 +125,10 @@ def _read_list(name: str, values: Sequence[Any], threshold: float | None) -> lis
     if not scores:
         return [skipped_score(name, "nothing: the evaluator returned an empty list")]
     if not all(isinstance(score, Score) and score.name for score in scores):
-        raise _InvalidReturn("in a list every item must be a Score with a name")
+        raise _InvalidReturn("every item of a list must be a Score with a name")
     names = [cast("Score", score).name for score in scores]
     if len(set(names)) < len(names):
-        raise _InvalidReturn("two scores of one list have the same name")
+        raise _InvalidReturn("the scores in a list must have different names")
     return [_record(name, cast("Score", score), threshold) for score in scores]
 
 
@@ -149,7 +149,7 @@ def _read_mapping(name: str, mapping: Mapping[Any, Any]) -> list[ScoreRecord]:
 
 def _score_from_mapping(mapping: Mapping[Any, Any]) -> Score:
     if unknown := sorted(str(key) for key in mapping.keys() - _SCORE_AND_NAME_KEYS):
-        raise _InvalidReturn(f"a score has no {', '.join(unknown)}")
+        raise _InvalidReturn(f"unknown score fields: {', '.join(unknown)}")
     return Score(**{key: value for key, value in mapping.items() if value is not None})
 
 
@@ -162,7 +162,7 @@ def _record(name: str, score: Score, threshold: float | None = None) -> ScoreRec
             raise _InvalidReturn(f"score must be a number, not {type(number).__name__}")
         number = _finite_number(number)
     if not isinstance(cast("Any", score.label), str | None) or not isinstance(cast("Any", score.reason), str):
-        raise _InvalidReturn("label and reason must be text")
+        raise _InvalidReturn("label and reason must be strings")
     if passed is None and number is not None and threshold is not None:
         passed = number >= threshold
     if number is None and passed is not None:
@@ -187,16 +187,16 @@ def _plain_details(details: Any) -> dict[str, Any]:
     try:
         return json.to_builtins(dict(cast("Mapping[Any, Any]", details)))
     except json.NotJson as error:
-        raise _InvalidReturn(f"the details are {error}") from None
+        raise _InvalidReturn(f"invalid details: {error}") from None
 
 
 def _finite_number(value: Any) -> float:
     try:
         number = float(value)
     except (OverflowError, ValueError):
-        raise _InvalidReturn("the score is beyond all numbers") from None
+        raise _InvalidReturn("the score is too large") from None
     if not math.isfinite(number):
-        raise _InvalidReturn(f"the score is {number}")
+        raise _InvalidReturn(f"the score must be finite, not {number}")
     return number
 
 

@@ -22,12 +22,12 @@ _SORTED_ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    target: Annotated[str, Meta(description="What is looked at: text, all_text, or a path such as value.a.b.")] = "text"
-    stringify: Annotated[bool, Meta(description="Take a value that is no text as its JSON.")] = False
-    expected_from: Annotated[
-        str | None, Meta(description="The column, or a path in the row, that holds what is expected.")
-    ] = None
-    case_sensitive: Annotated[bool, Meta(description="Do a and A differ?")] = True
+    target: Annotated[str, Meta(description="What to score: text, all_text, or a path such as value.a.b.")] = "text"
+    stringify: Annotated[bool, Meta(description="Convert values that are not text to JSON.")] = False
+    expected_from: Annotated[str | None, Meta(description="Column, or path in the row, with the expected answer.")] = (
+        None
+    )
+    case_sensitive: Annotated[bool, Meta(description="Distinguish upper and lower case.")] = True
 
     def check(self) -> None:
         """Raise InvalidValue for a target or path that cannot exist."""
@@ -40,7 +40,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
                 continue  # A column may have any name.
             if name == "target" and (not steps or steps[0] not in _TARGET_ROOTS):
                 raise InvalidValue(
-                    f"The target {path!r} is nothing of a case. It is text, all_text, or a path that begins with "
+                    f"invalid target {path!r}: use text, all_text, or a path that starts with one of "
                     f"{', '.join(_TARGET_ROOTS[:-2])}.",
                     pointer="/parameters/target",
                 )
@@ -50,7 +50,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         if self.target in _TEXT_TARGETS:
             if _has_text(case):
                 return case.text if self.target == "text" or not case.flags.is_chat else all_text(case)
-            return self._to_text(case.value, "The workflow's value")
+            return self._to_text(case.value, "the workflow's value")
         value = self._lookup(case)
         if value is UNSET and json_values.parse_path(self.target)[0] != "value":
             return ""  # Anything that a chat did not say or call is an empty text, which does not pass.
@@ -90,7 +90,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         expected = self.expected(case)
         if not isinstance(expected, str) and (messages := read_messages(expected)):
             return last_assistant_text(messages)
-        return self._to_text(expected, "What is expected")
+        return self._to_text(expected, "the expected answer")
 
     def fold_case(self, text: str) -> str:
         """Fold case unless `case_sensitive`."""
@@ -113,8 +113,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
             return value
         if self.stringify and value is not UNSET:
             return _SORTED_ENCODER.encode(value).decode()
-        kind = "missing" if value is UNSET else f"of kind {json_kind(value)}"
-        raise ScoringError("needs_text", f"{subject} is {kind}. Set stringify, or a target that is a string")
+        if value is UNSET:
+            raise ScoringError("needs_text", f"{subject} is missing")
+        message = f"{subject} is not text (type: {json_kind(value)}); set stringify, or choose a text target"
+        raise ScoringError("needs_text", message)
 
 
 def answer_json(case: Case) -> Any:

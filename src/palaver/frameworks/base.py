@@ -46,7 +46,9 @@ class AdoptedWorkflow(FunctionWorkflow):
         last_parts = call.messages[-1].parts if call.messages else ()
         is_approval = any(isinstance(part, Data) and part.name == APPROVAL_RESPONSE for part in last_parts)
         if is_approval and not self._resumes:
-            raise NotImplementedYet(f"{self.description.name} cannot go on after an approval: its run was not kept.")
+            raise NotImplementedYet(
+                f"{self.description.name} cannot resume after an approval because its run was not stored."
+            )
         return super().bind(call)
 
 
@@ -98,7 +100,7 @@ def install_step_listeners() -> None:
         try:
             import_module(listener).install_listener()
         except Exception:  # An incompatible version of a framework must not break a run.
-            log.warning("The steps of %s cannot be heard", framework.partition(".")[0], exc_info=True)
+            log.warning("Cannot record the steps of %s", framework.partition(".")[0], exc_info=True)
 
 
 def approval_request(

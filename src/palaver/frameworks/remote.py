@@ -172,7 +172,9 @@ class RemoteWorkflow:
                 replies = protocol.replies(response.headers.get("content-type", ""))
                 while (chunk := await body.next()) is not None:
                     if body.size > MAX_REPLY_BYTES and (is_value or not replies.streamed):
-                        raise UpstreamFailed(f"The reply of {description.name} is larger than {MAX_REPLY_BYTES} bytes.")
+                        raise UpstreamFailed(
+                            f"The reply of {description.name} is larger than {MAX_REPLY_BYTES:,} bytes."
+                        )
                     for value in replies.feed(chunk):
                         if is_value:
                             values.append(value)
@@ -194,14 +196,14 @@ class RemoteWorkflow:
                 return self.service
             now = asyncio.get_running_loop().time()
             if self._last_attempt_at is not None and now - self._last_attempt_at < RETRY_INTERVAL_S:
-                message = f"{name} could not be reached; it is asked again in a moment."
+                message = f"{name} could not be reached. Try again shortly."
                 raise UpstreamFailed(message, details=client_base.RETRYABLE)
             self._last_attempt_at, self.checked_at = now, _now()
             try:
                 self.service = await self._discover()
             except PalaverError as error:
                 log.warning("%r: %s", self, error.message)  # It contains addresses: for the operator only.
-                raise UpstreamFailed(f"{name} cannot be called: it does not say what it is.") from None
+                raise UpstreamFailed(f"{name} cannot be called: its protocol could not be identified.") from None
             if self.service is None:
                 raise UpstreamFailed(f"{name} could not be reached.", details=client_base.RETRYABLE)
             self.reachable = True
@@ -211,16 +213,16 @@ class RemoteWorkflow:
         """Raise for an error status, a redirect or a compressed reply."""
         name, status = self.description.name, response.status_code
         if 300 <= status < 400:
-            raise UpstreamFailed(f"{name} answered {status}: it redirects, which is not followed.")
+            raise UpstreamFailed(f"{name} returned a redirect ({status}), which is not followed.")
         if not 200 <= status < 300:
             remote_message = client_base.error_message(await body.read_start())
-            message = f"{name} answered {status}{f': {printable(remote_message)}' if remote_message else '.'}"
+            message = f"{name} returned status {status}{f': {printable(remote_message)}' if remote_message else '.'}"
             raise UpstreamFailed(
                 message, details=client_base.retry_details(status, response.headers.get("retry-after", ""))
             )
         # A few compressed bytes can expand to gigabytes. We requested plain ones.
         if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise UpstreamFailed(f"{name} compressed its answer, though plain bytes were asked for.")
+            raise UpstreamFailed(f"{name} sent a compressed reply, although an uncompressed one was requested.")
 
     def _public_error(self, error: Exception) -> PalaverError:
         """Convert a transport error to a public one. Its own text is logged only."""
@@ -238,7 +240,7 @@ class RemoteWorkflow:
             case _:
                 log.warning("%r: %s: %s", self, type(error).__name__, printable(str(error)))
                 is_unreachable = isinstance(error, httpx.ConnectError)
-                message = f"{name} {'could not be reached' if is_unreachable else 'broke off its answer'}."
+                message = f"{name} could not be reached." if is_unreachable else f"The connection to {name} was lost."
                 return UpstreamFailed(message, details=client_base.RETRYABLE)
 
     def _printable_failure(self, value: object) -> object:

@@ -53,15 +53,15 @@ def check_url(url: str) -> None:
         parsed.raw_host.decode().encode("idna")  # As the resolver does: fails for empty or too long labels.
         host, port = parsed.host, parsed.port
     except (httpx.InvalidURL, UnicodeError):
-        raise UrlRefused(f"{_printable_url(url)} is not a URL.") from None
+        raise UrlRefused(f"Invalid URL {_printable_url(url)}.") from None
     if parsed.scheme not in ("http", "https"):
-        raise UrlRefused(f"{_printable_url(url)} is neither http nor https. Write it as http://… or https://….")
+        raise UrlRefused(f"Unsupported URL {_printable_url(url)}: must start with http:// or https://.")
     if parsed.userinfo:
-        raise UrlRefused(f"The URL for {printable(host)} has a user name in it. Pass credentials with headers=.")
+        raise UrlRefused(f"The URL for {printable(host)} contains credentials. Pass them with headers= instead.")
     if not host:
-        raise UrlRefused(f"{_printable_url(url)} names no host.")
+        raise UrlRefused(f"Invalid URL {_printable_url(url)}: it has no host.")
     if port is not None and not 0 < port < 65536:
-        raise UrlRefused(f"{_printable_url(url)} has no valid port. Ports go from 1 to 65535.")
+        raise UrlRefused(f"Invalid port in {_printable_url(url)}: must be between 1 and 65535.")
 
 
 def client(
@@ -96,12 +96,14 @@ async def read_limited(response: "httpx.Response", limit: int) -> bytes:
     """Read the body of a response opened with `client.stream`. Raises UpstreamFailed above `limit` bytes."""
     # A few compressed bytes may expand to gigabytes; we requested identity.
     if (coding := response.headers.get("content-encoding", "identity").lower()) != "identity":
-        raise UpstreamFailed(f"The remote's answer is {printable(coding, 40)}, though plain bytes were asked for.")
+        raise UpstreamFailed(
+            f"The remote service sent a response with content-encoding {printable(coding, 40)}, which is not supported."
+        )
     body = bytearray()
     async for chunk in response.aiter_bytes():
         body += chunk
         if len(body) > limit:
-            raise UpstreamFailed(f"The remote's answer is larger than {limit} bytes; the rest was not read.")
+            raise UpstreamFailed(f"The response of the remote service exceeds the limit of {limit:,} bytes.")
     return bytes(body)
 
 
@@ -122,8 +124,8 @@ def check_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
         # httpx would reject these too, but its message would show the value, which may be a secret.
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise InvalidOption(
-                f"headers= has a header that HTTP cannot carry: '{printable(name)}'. "
-                "Use printable ASCII without line breaks or spaces at the ends."
+                f"Invalid header '{printable(name)}' in headers=. "
+                "Use printable ASCII without line breaks or leading or trailing spaces."
             )
     return headers
 
@@ -174,8 +176,8 @@ async def fetch_document(
         ):
             body = await read_limited(response, MAX_DOCUMENT_BYTES)
     except (TimeoutError, httpx.TimeoutException):
-        raise UpstreamTimeout("The remote did not answer in time.") from None
+        raise UpstreamTimeout("The remote service did not respond in time.") from None
     except httpx.HTTPError:
-        raise UpstreamFailed("The remote could not be reached, or broke off its answer.") from None
+        raise UpstreamFailed("The remote service could not be reached, or closed the connection early.") from None
     media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     return FetchedDocument(status=response.status_code, media_type=media_type, body=body)

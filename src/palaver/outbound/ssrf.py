@@ -102,7 +102,7 @@ _ENDS_IN_A_NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)\.?")
 
 def url_refused() -> UrlRefused:
     """Create the error; one message for every reason, so that clients cannot map our network."""
-    return UrlRefused("This URL may not be fetched from here.")
+    return UrlRefused("This URL is not allowed.")
 
 
 class UrlPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,7 +179,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
                 continue
             await self._check_peer(stream, address)
             return stream
-        raise httpcore.ConnectError("no address of the host answers")
+        raise httpcore.ConnectError("could not connect to any address of the host")
 
     async def _check_peer(self, stream: httpcore.AsyncNetworkStream, address: str) -> None:
         """Close the connection unless the peer is the checked address. Nothing has been sent yet."""

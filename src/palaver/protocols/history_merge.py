@@ -83,7 +83,7 @@ class PendingApprovals:
         if name not in self._arguments:
             raise ApprovalNotFound(name)
         if name in changed:
-            raise StaleBase(f"The call {name!r} that waits for approval has other arguments than the one approved.")
+            raise StaleBase(f"The approved arguments of call {name!r} differ from those of the pending call.")
         self._resolve(name)
 
 
@@ -140,7 +140,7 @@ class _StoredHistory:
         if message.id is not None and (original := self._messages.get(message.id)) is not None:
             keys = {None, *map(_comparison_key, original.parts)}
             if message.role != original.role or not keys.issuperset(map(_comparison_key, message.parts)):
-                raise HistoryConflict(f"The stored message {message.id!r} says something else.", pointer=pointer)
+                raise HistoryConflict(f"Message {message.id!r} differs from the stored message.", pointer=pointer)
             return None
         parts = tuple(part for part in message.parts if not self._is_stored(part, pointer))
         if len(parts) == len(message.parts):
@@ -151,16 +151,18 @@ class _StoredHistory:
         match part:
             case ToolCall(call_id=call_id) if (call := self._calls.get(call_id)) is not None:
                 if (part.name, part.arguments) != (call.name, call.arguments):
-                    raise HistoryConflict(f"The stored call {call_id!r} is another one.", pointer=pointer)
+                    raise HistoryConflict(f"Call {call_id!r} differs from the stored call.", pointer=pointer)
                 return True
             case ToolResult(call_id=call_id) if (result := self._results.get(call_id)) is not None:
                 if _comparison_key(part) != _comparison_key(result):
-                    raise HistoryConflict(f"The stored result of call {call_id!r} is another one.", pointer=pointer)
+                    raise HistoryConflict(
+                        f"The result of call {call_id!r} differs from the stored result.", pointer=pointer
+                    )
                 return True
             case ToolResult(call_id=call_id) if (
                 call_id in self._calls and self._answerable is not None and call_id not in self._answerable
             ):
-                raise HistoryConflict(f"Call {call_id!r} was not the client's to answer.", pointer=pointer)
+                raise HistoryConflict(f"Call {call_id!r} can't be answered by the client.", pointer=pointer)
             case Data(name=name) if name == APPROVAL_RESPONSE:
                 return self.approvals.is_copy(part)
             case _:

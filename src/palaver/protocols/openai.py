@@ -144,14 +144,14 @@ class JsonFields:
         return self._in_range(name, self._typed(name, int | float, "a number"), low, high)
 
     def integer(self, name: str, low: int, high: int | None = None) -> int | None:
-        return self._in_range(name, self._typed(name, int, "a whole number"), low, high)
+        return self._in_range(name, self._typed(name, int, "an integer"), low, high)
 
     def string(self, name: str, *, max_length: int | None = None, choices: Collection[str] = ()) -> str | None:
         value = self._typed(name, str, "a string")
         if value is None:
             return None
         if max_length is not None and len(value) > max_length:
-            raise StringTooLong(f"{name} is longer than {max_length} characters.", pointer=self.pointer(name))
+            raise StringTooLong(f"{name} can have at most {max_length:,} characters.", pointer=self.pointer(name))
         if choices and value not in choices:
             raise InvalidValue(f"{name} must be one of {', '.join(choices)}.", pointer=self.pointer(name))
         return value
@@ -250,7 +250,7 @@ def client_tool_names(fields: JsonFields) -> frozenset[str]:
     """Return the names of the tools that the client runs itself, in either protocol's form."""
     tools = fields.items("tools") or []
     if len(tools) > _MAX_TOOLS:
-        raise InvalidValue(f"tools has {len(tools)} entries; at most {_MAX_TOOLS} are taken.", pointer="/tools")
+        raise InvalidValue(f"Too many tools: {len(tools):,} (limit: {_MAX_TOOLS}).", pointer="/tools")
     names: set[str] = set()
     for index, tool in enumerate(tools):
         match tool:
@@ -267,7 +267,7 @@ def parse_metadata(fields: JsonFields) -> dict[str, str]:
     """Parse at most 16 pairs of short strings."""
     metadata = fields.object("metadata") or {}
     if len(metadata) > _MAX_METADATA_PAIRS:
-        raise InvalidValue(f"metadata has more than {_MAX_METADATA_PAIRS} pairs.", pointer="/metadata")
+        raise InvalidValue(f"metadata can have at most {_MAX_METADATA_PAIRS} keys.", pointer="/metadata")
     for key, value in metadata.items():
         pointer = f"/metadata/{json.escape_pointer(key)}"
         if not isinstance(value, str):
@@ -276,7 +276,7 @@ def parse_metadata(fields: JsonFields) -> dict[str, str]:
             )
         if len(key) > _MAX_KEY_LENGTH or len(value) > _MAX_VALUE_LENGTH:
             raise StringTooLong(
-                f"A key of metadata may have {_MAX_KEY_LENGTH} characters, a value {_MAX_VALUE_LENGTH}.",
+                f"metadata keys can have at most {_MAX_KEY_LENGTH} characters, values at most {_MAX_VALUE_LENGTH}.",
                 pointer=pointer,
             )
     return metadata
@@ -310,7 +310,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,18}")
 def parse_integer(name: str, text: str, low: int, high: int | None = None) -> int:
     """Parse an integer query parameter. Raises InvalidType or InvalidValue."""
     if not _INTEGER.fullmatch(text):
-        raise InvalidType(f"{name} must be a whole number.", pointer=f"/{name}")
+        raise InvalidType(f"{name} must be an integer.", pointer=f"/{name}")
     value = int(text)
     _check_range(name, value, low, high, f"/{name}")
     return value

@@ -83,4 +83,4 @@ class EventStreamDecoder:
 
 
 def record_too_long(max_bytes: int) -> UpstreamFailed:
-    return UpstreamFailed(f"The remote sent a record longer than {max_bytes} bytes.")
+    return UpstreamFailed(f"The remote service sent a record larger than {max_bytes:,} bytes.")

@@ -142,7 +142,7 @@ class Server:
             if exchange.status:
                 raise  # The headers are sent: the server closes the connection.
             await exchange.respond(
-                self.error_response(PalaverError(f"Something broke ({exchange.id})."), route, exchange)
+                self.error_response(PalaverError(f"Internal server error (request {exchange.id})."), route, exchange)
             )
         finally:
             self.record_request(exchange, route.name if route else "none")

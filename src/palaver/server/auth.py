@@ -54,7 +54,7 @@ def read_credential(headers: RequestHeaders, cookie: str) -> Credential | None:
     if (cookies := raw.get(b"cookie")) is not None and (value := _cookie_value(cookies, cookie.encode())) is not None:
         credentials.append(Credential("session", value))
     if len(credentials) > 1 and len(set(credentials)) > 1:
-        raise ConflictingFields("This request has two different credentials: send one.")
+        raise ConflictingFields("The request contains two different credentials. Send only one.")
     return credentials[0] if credentials else None
 
 
@@ -202,7 +202,7 @@ LOOPBACK_CALLER = Caller(DEFAULT_PROJECT, ALL_SCOPES, None, "loopback")
 """The caller of every request until a key is created, if only this machine can reach the server."""
 ANONYMOUS = Caller("", frozenset(), None, "nobody")
 """The caller of a route that needs no credential; credentials in the request were not checked."""
-CREDENTIAL_ENDED = RunFailed(code=Unauthorized.code, message="The key that asked is no longer good.")
+CREDENTIAL_ENDED = RunFailed(code=Unauthorized.code, message="The API key has expired or been revoked.")
 """The last event of a stream whose caller's credential expired or was revoked."""
 
 
@@ -396,7 +396,7 @@ class Authenticator:
         try:
             await self._database.write(stored_keys.set_last_used, key.project, key.id, at=now)
         except PalaverError as error:
-            log.debug("The use of a key was not written down: %s", error.message)
+            log.debug("Failed to record the use of an API key: %s", error.message)
 
     async def _load_any_key(self, names: Collection[str]) -> Mapping[str, bool]:
         exists = await self._database.read(stored_keys.has_keys)

@@ -61,7 +61,7 @@ def read_call_headers(headers: RequestHeaders) -> CallHeaders:
         return NO_CALL_HEADERS  # The common case, without decoding.
     call_headers = CallHeaders(*(headers.get(name) for name in _CALL_HEADERS))
     if (call_headers.thread is None) != (call_headers.answer is None):
-        raise ConflictingFields(f"{_THREAD} and {_ANSWER} belong together: the thread, and the message to answer.")
+        raise ConflictingFields(f"The headers {_THREAD} and {_ANSWER} must be sent together.")
     if call_headers.key is not None:
         idempotency.validate_key(call_headers.key)
     return call_headers
@@ -108,7 +108,7 @@ class CallHandler:
             if (name is None and not endpoint.workflow_in_body) or (name is not None and name not in self._registry):
                 self._registry.find(name)  # Raises before the body is read.
             if self._engine.active_count >= self._settings.max_streams_total:
-                raise Overloaded("This server answers as many calls as it can: try again in a moment.")
+                raise Overloaded("The server is at its limit of concurrent calls. Try again shortly.")
             request = await self.read_request(exchange, route)
             call, protocol_request = adapter.decode(request, self._registry.find)
             stream = RunStream(
@@ -243,7 +243,7 @@ class CallHandler:
                 unresolved = await self._resolver.apply_variant(project, workflow, unresolved, call_headers.variant)
             return self._responses_context(caller, route, unresolved) or nullcontext(unresolved)
         if call.previous is not None or call.conversation is not None:
-            raise ConflictingFields("A call that answers in a thread goes on from nothing else.")
+            raise ConflictingFields(f"{_THREAD} can't be combined with 'previous_response_id' or 'conversation'.")
         thread = await self._resolver.get_thread(project, call_headers.thread, workflow)
         unresolved = await self._resolver.apply_variant(project, workflow, unresolved, call_headers.variant, thread)
         if call_headers.answer is not None:

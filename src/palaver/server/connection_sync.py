@@ -144,7 +144,8 @@ class ConnectionSync:
         except DeclarationError as error:  # The name became reserved since.
             return self._reject(row, error.message)
         if row.name in self._registry:
-            return self._reject(row, "A workflow of this name comes from code or settings: connect it under another.")
+            problem = "A workflow with this name is declared in code or settings. Use another name for the connection."
+            return self._reject(row, problem)
         workflow = remote_workflow(self.connection_config(row.url, row.options), row.name, _stored_service(row))
         workflow.checked_at = row.checked_at
         self._registry.put(workflow)
@@ -158,7 +159,7 @@ class ConnectionSync:
         return SyncedConnection(row.version, workflow, current.problem)
 
     def _reject(self, row: StoredConnection, problem: str) -> SyncedConnection:
-        log.warning("The connection %s is not served: %s", row.name, problem)
+        log.warning("Connection %s is not served: %s", row.name, problem)
         return SyncedConnection(row.version, None, problem)
 
     def _drop(self, name: str) -> None:
@@ -204,7 +205,7 @@ class ConnectionSync:
 
 
 def _log_errors() -> AbstractContextManager[None]:
-    return log_errors(log, "Connections could not be looked at", "Looking at connections failed")
+    return log_errors(log, "Cannot update connections", "Failed to update connections")
 
 
 def _stored_service(row: StoredConnection) -> RemoteService | None:

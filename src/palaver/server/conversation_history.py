@@ -81,7 +81,8 @@ def plan_regenerate(message_id: str) -> TurnPlan:
             raise ItemNotFound(message_id, pointer="/again")
         branch = threads.get_branch(db, project, thread, message_id)
         if branch[-1].message.role not in ("assistant", "tool"):
-            raise InvalidValue("Only an answer can be given again: name parent to answer this one.", pointer="/again")
+            message = "'again' must be the id of an answer. To answer this message, pass it as 'parent' instead."
+            raise InvalidValue(message, pointer="/again")
         return _turn_after(db, project, thread, _without_answer(branch))
 
     return plan
@@ -97,7 +98,7 @@ def plan_answer(message_id: str, sent_messages: Sequence[Message]) -> TurnPlan:
         # Redacted, as it would have been stored.
         question = _last_user_text(redaction.redact_messages(db, project, workflow, sent_messages))
         if question is not None and question != _last_user_text(stored):
-            raise HistoryConflict("The last message of the body is not what the thread's message says.")
+            raise HistoryConflict("The last user message of the request differs from the one stored in the thread.")
         return ThreadTurn(message_id, stored)
 
     return plan
@@ -304,7 +305,7 @@ class HistoryResolver:
             raise store.previous_not_found(call.previous)
         last = chain[-1].row
         if last.is_alive:
-            raise StillRunning(f"The response {call.previous!r} has not ended.", pointer="/previous_response_id")
+            raise StillRunning(f"Response {call.previous!r} is still in progress.", pointer="/previous_response_id")
         preface_length = call.preface
         call, protocol_request = continue_history(call, protocol_request, messages)
         sent_messages = (*call.messages[:preface_length], *call.messages[preface_length + len(messages) :])

@@ -91,7 +91,7 @@ class HealthChecks:
             status = _component_status(name, result)
         except Exception as error:  # Any exception means that it is not working.
             reason = printable(secret_mask.mask_secrets(f"{type(error).__name__}: {error}"))
-            log.warning("The health of %s could not be told: %s", name, reason)
+            log.warning("The health check of %s failed: %s", name, reason)
             status = {name: NOT_WORKING}
         self._cached[name] = _CachedStatus(status, time.monotonic())
         del self._running[name]

@@ -37,7 +37,7 @@ _RUN_START_TIMEOUT_S = 10.0
 def validate_key(key: str) -> None:
     """Raise InvalidValue for a malformed Idempotency-Key."""
     if not _KEY.fullmatch(key):
-        raise InvalidValue("An Idempotency-Key is 1 to 128 printable ASCII characters.")
+        raise InvalidValue("Invalid Idempotency-Key: must be 1 to 128 printable ASCII characters without spaces.")
 
 
 def create_claim(caller: Caller, key: str, route: str, digest: bytes, now: datetime) -> IdempotentRequest:
@@ -64,7 +64,7 @@ async def wait_for_run(run_reader: RunReader, project: str, run: str) -> RunRow:
     try:
         return await poll_until(find, timeout_s=_RUN_START_TIMEOUT_S)
     except TimeoutError:
-        raise Overloaded("The same was asked a moment ago, and has not begun: try again.") from None
+        raise Overloaded("A request with this Idempotency-Key is still starting. Try again shortly.") from None
 
 
 class IdempotentCalls:
@@ -112,6 +112,6 @@ class IdempotentCalls:
                 pass
         events = await self._run_reader.read_log(project, run)
         if not events:
-            raise RunNotFound(f"What the run {run!r} said was not kept.")
+            raise RunNotFound(f"The output of run {run!r} was not stored.")
         response = adapter.encode_response(events, protocol_request, status=final_status(events[-1], column))
         await exchange.respond(add_headers(response, REPLAYED_HEADER))

@@ -27,9 +27,9 @@ class Metrics:
         self._total_seconds = 0.0
         self._counters: list[tuple[str, str, Callable[[], int]]] = []
         registry.register(self)
-        active_runs = Gauge("palaver_runs_alive", "Runs that have not ended.", registry=registry)
+        active_runs = Gauge("palaver_runs_alive", "Active runs.", registry=registry)
         active_runs.set_function(lambda: engine.active_count)
-        busy_threads = Gauge("palaver_threads_busy", "Threads that sync workflows hold.", registry=registry)
+        busy_threads = Gauge("palaver_threads_busy", "Threads in use by sync workflows.", registry=registry)
         busy_threads.set_function(lambda: engine.thread_pool.busy)
 
     def count(self, route: str, status: int, seconds: float) -> None:
@@ -44,14 +44,14 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """Called by the Prometheus registry."""
-        requests = CounterMetricFamily("palaver_requests", "Requests answered.", labels=["route", "status"])
+        requests = CounterMetricFamily("palaver_requests", "HTTP requests.", labels=["route", "status"])
         for (route, status), request_count in self._requests.items():
             requests.add_metric([route, str(status)], request_count)
         yield requests
         for name, description, count in self._counters:
             yield CounterMetricFamily(name, description, value=count())
         cumulative = [(_bucket_label(bound), sum(self._buckets[: index + 1])) for index, bound in enumerate(_BUCKETS)]
-        durations = HistogramMetricFamily("palaver_request_seconds", "Time until the answer was complete.")
+        durations = HistogramMetricFamily("palaver_request_seconds", "Duration of requests, in seconds.")
         durations.add_metric([], cumulative, self._total_seconds)
         yield durations
 

@@ -172,7 +172,7 @@ class ChangeFeed:
             try:
                 await self._database.write(notifications.notify, "changed", names)
             except PalaverError as error:
-                log.debug("Other processes could not be told what changed: %s", error.message)
+                log.debug("Failed to notify other processes of changes: %s", error.message)
         self._send_task = None
 
 
@@ -256,4 +256,4 @@ class NotificationRouter:
         try:
             await self._run_reader.announce_growth(notice.names)
         except PalaverError as error:
-            log.debug("Those who follow a run of ours could not be told: %s", error.message)
+            log.debug("Failed to notify processes that follow a run: %s", error.message)

@@ -7,8 +7,8 @@ from palaver.core.descriptions import Description
 
 _JSON: dict[str, Any] = {"application/json": {}}
 _STREAM: dict[str, Any] = {"text/event-stream": {}}
-_ERROR: dict[str, Any] = {"description": "An error: its code and a line that says what to do.", "content": _JSON}
-_RESULTS: dict[str, Any] = {"200": {"description": "The answer.", "content": _JSON}, "4XX": _ERROR, "5XX": _ERROR}
+_ERROR: dict[str, Any] = {"description": "An error with a code and a message.", "content": _JSON}
+_RESULTS: dict[str, Any] = {"200": {"description": "The response.", "content": _JSON}, "4XX": _ERROR, "5XX": _ERROR}
 
 _INPUTS: dict[str, Any] = {"custom_inputs": {"type": "object"}, "parameters": {"type": "object"}}
 _TEXT_OR_ITEMS: dict[str, Any] = {"type": ["string", "array"]}
@@ -23,12 +23,12 @@ _FLAG = {"type": "boolean"}
 _RESPONSES_BODY = _object_schema(input=_TEXT_OR_ITEMS, model={"type": "string"}, stream=_FLAG, **_INPUTS)
 _PROTOCOL_OPERATIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "v1/responses": ("OpenAI Responses", _RESPONSES_BODY),
-    "invocations": ("OpenAI Responses, as MLflow's clients want it", _RESPONSES_BODY),
+    "invocations": ("OpenAI Responses, for MLflow clients", _RESPONSES_BODY),
     "v1/chat/completions": (
         "Chat Completions",
         _object_schema(messages=_MESSAGES, model={"type": "string"}, stream=_FLAG, **_INPUTS),
     ),
-    "api/chat": ("the AI SDK's UI message stream", _object_schema(id={"type": "string"}, messages=_MESSAGES)),
+    "api/chat": ("AI SDK UI message stream", _object_schema(id={"type": "string"}, messages=_MESSAGES)),
 }
 """Operations of every workflow in the protocols of other projects, which document the details."""
 _SERVICE_FIELDS: dict[str, Any] = {
@@ -115,14 +115,16 @@ def _operations(description: Description, bodies: _RequestBodies, prefix: str) -
 
     return {
         f"{prefix}/inspect": {
-            "get": operation("inspect", "What it is and what it takes", None, flags=False),
-            "post": operation("inspect_post", "The same; the body has no effect", {"type": "object"}, flags=False),
+            "get": operation("inspect", "Describe the workflow, its inputs and parameters", None, flags=False),
+            "post": operation("inspect_post", "Same as GET; the body is ignored", {"type": "object"}, flags=False),
         },
-        f"{prefix}/invoke": {"post": operation("invoke", "Call it", bodies.invoke)},
-        f"{prefix}/run": {"post": operation("run", "Call it, as Agenta's older clients do", bodies.run)},
-        f"{prefix}/test": {"post": operation("test", "The same as /run", bodies.run)},
+        f"{prefix}/invoke": {"post": operation("invoke", "Call the workflow", bodies.invoke)},
+        f"{prefix}/run": {"post": operation("run", "Call the workflow, for older Agenta clients", bodies.run)},
+        f"{prefix}/test": {"post": operation("test", "Same as /run", bodies.run)},
     } | {
-        f"{prefix}/{path}": {"post": operation(path.replace("/", "_"), f"Call it: {name}", body, flags=False)}
+        f"{prefix}/{path}": {
+            "post": operation(path.replace("/", "_"), f"Call the workflow ({name})", body, flags=False)
+        }
         for path, (name, body) in _PROTOCOL_OPERATIONS.items()
     }
 
@@ -139,16 +141,18 @@ def _service_operations(description: Description, payload: dict[str, Any]) -> di
     name = description.name
 
     def operation(suffix: str, summary: str, body: dict[str, Any] | None, content: dict[str, Any]) -> dict[str, Any]:
-        responses = {**_RESULTS, "200": {"description": "The answer.", "content": content}}
+        responses = {**_RESULTS, "200": {"description": "The response.", "content": content}}
         return _operation(f"services_{name}{suffix}", summary, body, responses=responses)
 
     return {
         f"/services/{name}": {
-            "get": operation("_entry", "What this service is and what it takes", None, _JSON),
-            "post": operation("", "Call it as a service", payload, _JSON),
+            "get": operation("_entry", "Describe the service and its inputs", None, _JSON),
+            "post": operation("", "Call the service", payload, _JSON),
         },
-        f"/services/{name}/stream": {"post": operation("_stream", "The same, told as it happens", payload, _STREAM)},
+        f"/services/{name}/stream": {
+            "post": operation("_stream", "Call the service and stream its events", payload, _STREAM)
+        },
         f"/services/{name}/README.md": {
-            "get": operation("_readme", "What its author says of it", None, {"text/markdown": {}})
+            "get": operation("_readme", "Get the README of the service", None, {"text/markdown": {}})
         },
     }

@@ -61,12 +61,12 @@ def parse_headers(text: str) -> dict[str, str]:
     for pair in filter(None, map(str.strip, text.split(","))):
         name, separator, value = pair.partition("=")
         if not separator:
-            raise SettingsError("Setting otlp_headers: write name=value, and commas between several.")
+            raise SettingsError("Invalid otlp_headers: expected name=value pairs separated by commas.")
         headers[name.strip().lower()] = unquote(value.strip())
     try:
         check_headers(headers)
     except PalaverError:
-        raise SettingsError("Setting otlp_headers: there is a header in it that HTTP cannot carry.") from None
+        raise SettingsError("Invalid otlp_headers: contains an invalid HTTP header.") from None
     return headers
 
 
@@ -77,8 +77,11 @@ def _endpoint_url(text: str) -> str:
     try:
         check_url(text)
     except PalaverError as error:
-        message = error.message.replace("Pass credentials with headers=.", "Put credentials into otlp_headers.")
-        raise SettingsError(f"Setting otlp_endpoint: {message}") from None
+        has_credentials = "@" in text.partition("://")[2].partition("/")[0]
+        problem = (
+            "the URL must not contain credentials. Use otlp_headers instead." if has_credentials else error.message
+        )
+        raise SettingsError(f"Invalid otlp_endpoint: {problem}") from None
     url = httpx.URL(text)
     return str(url.copy_with(path=_TRACES_PATH)) if url.path in ("", "/") else text
 
@@ -158,7 +161,7 @@ class OtlpExporter:
         for span in spans:
             size = _span_bytes(span)
             if self._is_closing or (self._pending_bytes and self._pending_bytes + size > self._max_pending_bytes):
-                self._drop(1, "spans come faster than it takes them")
+                self._drop(1, "too many spans are pending")
                 continue
             self._pending_bytes += size
             self._pending.append(span)
@@ -179,7 +182,7 @@ class OtlpExporter:
                 task.cancel()
                 await asyncio.wait([task])
         if self._pending:
-            self._drop(len(self._pending), "the server has stopped")
+            self._drop(len(self._pending), "the server stopped before all spans were sent")
             self._pending.clear()
         if self._client is not None:
             await self._client.aclose()
@@ -206,17 +209,17 @@ class OtlpExporter:
             requests = await asyncio.to_thread(_encode_requests, batch, self._redact, endpoint.wire_format)
             lost_count = len(batch) - sum(request.spans for request in requests)
             if lost_count:
-                self._drop(lost_count, "they could not be written")
+                self._drop(lost_count, "some spans could not be encoded")
             unsent -= lost_count
             for request in requests:
                 await self._deliver(request, endpoint)
                 unsent -= request.spans
         except asyncio.CancelledError:
-            self._drop(unsent, "the server has stopped")
+            self._drop(unsent, "the server stopped before all spans were sent")
             raise
         except Exception:  # Don't lose the spans after these.
-            log.exception("Spans could not be sent on")
-            self._drop(unsent, "something broke")
+            log.exception("Failed to export spans")
+            self._drop(unsent, "internal error")
         finally:
             self._pending_bytes -= size
 
@@ -248,22 +251,24 @@ class OtlpExporter:
                 with suppress(PalaverError):  # Too long, or compressed; the status counts.
                     body = await read_limited(response, _MAX_RESPONSE_BYTES)
         except httpx.HTTPError as error:
-            return _ExportFailure(f"it cannot be reached ({type(error).__name__})", is_temporary=True)
+            return _ExportFailure(f"the request failed ({type(error).__name__})", is_temporary=True)
         status = response.status_code
         if 200 <= status < 300:
             self._on_accepted(request, rejected_span_count(body, endpoint.wire_format))
             return None
         delay = _parse_retry_after(response.headers.get("retry-after", ""))
-        return _ExportFailure(f"it answered {status}", is_temporary=status in _RETRYABLE_STATUSES, retry_after_s=delay)
+        return _ExportFailure(
+            f"it returned HTTP {status}", is_temporary=status in _RETRYABLE_STATUSES, retry_after_s=delay
+        )
 
     def _on_accepted(self, request: "EncodedRequest", rejected: int) -> None:
         rejected = min(rejected, request.spans)
         self.sent += request.spans - rejected
         if rejected:
-            self._drop(rejected, "it refused some of them")
+            self._drop(rejected, "it rejected some spans")
         elif self._is_failing:
             self._is_failing = False
-            log.info("The OTLP endpoint takes spans again.")
+            log.info("The OTLP endpoint accepts spans again.")
 
     def _drop(self, count: int, reason: str) -> None:
         self.dropped += count
@@ -273,7 +278,7 @@ class OtlpExporter:
         """Log the first failure; the next one only after a success."""
         if not self._is_failing:
             self._is_failing = True
-            log.warning("Spans are not, or not all, sent on to the OTLP endpoint: %s.", printable(reason))
+            log.warning("Failed to export spans to the OTLP endpoint: %s.", printable(reason))
 
 
 def combine_sinks(store: SpanSink, exporter: OtlpExporter) -> SpanSink:
@@ -300,7 +305,7 @@ def _encode_requests(
         try:
             redacted.append(redact(span))
         except Exception:  # Keep the others.
-            log.exception("A span could not be sent on")
+            log.exception("Failed to redact a span for export")
     return [EncodedRequest(gzip.compress(body, 1), count) for body, count in encode_requests(redacted, wire_format)]
 
 

@@ -66,7 +66,7 @@ class OtlpReceiver:
             unwritten_count = await self._writer.write(ingested.rows)
         except DiskFull as error:
             raise Overloaded(error.message) from None  # Exporters retry after a 503 only.
-        rejected = [*ingested.rejected, *(RejectedSpan(0, "a span could not be kept") for _ in range(unwritten_count))]
+        rejected = [*ingested.rejected, *(RejectedSpan(0, "failed to store a span") for _ in range(unwritten_count))]
         return _otlp_response(200, encode_response(rejected, wire_format), wire_format)
 
     async def close(self) -> None:

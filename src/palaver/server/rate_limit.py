@@ -39,13 +39,14 @@ class RateLimits:
         wait = self._requests.count(caller.key)
         if wait:
             limit = self._requests.max_events
-            raise RateLimited(f"This key may send {limit} requests a minute: {_retry_hint(wait)}.", retry_after=wait)
+            message = f"Too many requests for this API key (limit: {limit} per minute). {_retry_hint(wait)}"
+            raise RateLimited(message, retry_after=wait)
 
     def count_login(self, address: str) -> None:
         """Count a login attempt up front, so that concurrent attempts are limited too."""
         wait = self._logins.count(_network(address))
         if wait:
-            raise RateLimited(f"Too many failed logins from this address: {_retry_hint(wait)}.", retry_after=wait)
+            raise RateLimited(f"Too many failed logins from this address. {_retry_hint(wait)}", retry_after=wait)
 
     def uncount_login(self, address: str) -> None:
         """Take back the count of an attempt that succeeded."""
@@ -73,7 +74,9 @@ class ConcurrencyLimit:
             return
         count = self._open.get(owner.key, 0)
         if count >= self.max_open:
-            raise RateLimited(f"This key may have {self.max_open} {self._noun} at once: wait for one of them to end.")
+            raise RateLimited(
+                f"Too many concurrent {self._noun} for this API key (limit: {self.max_open}). Wait for one to finish."
+            )
         self._open[owner.key] = count + 1
 
     def release(self, owner: HasKey) -> None:
@@ -168,4 +171,4 @@ def _network(address: str) -> str:
 
 
 def _retry_hint(seconds: int) -> str:
-    return f"try again in {seconds} second{'s' * (seconds != 1)}"
+    return f"Try again in {seconds} second{'s' * (seconds != 1)}."

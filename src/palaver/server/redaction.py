@@ -137,4 +137,4 @@ def _parse_rules(tables: Sequence[Mapping[str, object]], workflow: str | None = 
     except SettingsError as error:
         if workflow is None:
             raise
-        raise SettingsError(f"The workflow {workflow}: {error.message.replace('[[redact]]', 'redact', 1)}") from None
+        raise SettingsError(f"Workflow {workflow!r}: {error.message.replace('[[redact]]', 'redact', 1)}") from None

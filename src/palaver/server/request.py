@@ -154,7 +154,7 @@ class Exchange:
             async with asyncio.timeout(seconds):
                 return await self.receive()
         except TimeoutError:
-            raise RequestTimeout(f"The body stopped coming for {seconds:g} seconds.") from None
+            raise RequestTimeout(f"Request body timed out after {seconds:g} seconds without data.") from None
 
     async def start_response(self, status: int, headers: Headers) -> None:
         self.status = status
@@ -226,4 +226,4 @@ async def _wait_disconnect(exchange: Exchange) -> None:
 
 def _check_body_size(size: int, settings: Settings) -> None:
     if size > settings.max_body:
-        raise TooLarge(f"The body is larger than {settings.max_body} bytes.")
+        raise TooLarge(f"The request body exceeds the limit of {settings.max_body:,} bytes.")

@@ -42,7 +42,9 @@ def is_unnormalized(path: str, raw_path: bytes) -> bool:
 
 
 def unnormalized_path(path: str) -> RequestError:
-    return InvalidValue(f"The path {path[:80]!r} is not in its plain form.")
+    return InvalidValue(
+        f"The path {path[:80]!r} is not normalized. Remove '//', '..', ';', backslashes and percent-escapes."
+    )
 
 
 EndpointKind = Literal["call", "metadata", "stored", "resume", "stop", "service", "traces", "server", "api", "page"]
@@ -242,7 +244,7 @@ def _match_pattern(path: str, workflow: str | None) -> RouteMatch | None:
 
 
 def path_not_found(path: str) -> NotFound:
-    return NotFound(f"There is nothing at {path[:80]}.")
+    return NotFound(f"Not found: {path[:80]}")
 
 
 def strip_prefix(prefix: str, path: str) -> str:

@@ -76,7 +76,9 @@ def _parse_network(text: str) -> IPv4Network | IPv6Network:
     try:
         return ip_network(text, strict=False)
     except ValueError:
-        raise SettingsError(f"Setting trusted_proxies: {text!r} is no address and no network, as 10.0.0.0/8.") from None
+        raise SettingsError(
+            f"Invalid trusted_proxies value {text!r}: must be an IP address or a network, e.g. 10.0.0.0/8."
+        ) from None
 
 
 def _parse_address(text: str) -> _Address | None:
@@ -108,7 +110,8 @@ def check_request(exchange: Exchange, settings: Settings) -> None:
         server = exchange.scope.get("server")
         host = exchange.scope.get(ORIGINAL_HOST) or host  # DNS rebinding: a page can send any other header.
         if not _is_allowed_host(host, server[1] if server else None, settings.allowed_hosts):
-            raise WrongHost("This server answers to localhost only: list other names in PALAVER_ALLOWED_HOSTS.")
+            name = host.decode("latin-1")[:80]
+            raise WrongHost(f"The host {name!r} is not allowed. Use localhost, or add the host to allowed_hosts.")
     if exchange.method not in ("GET", "HEAD") and (b"origin" in raw_headers or b"sec-fetch-site" in raw_headers):
         check_origin(exchange, settings)
 
@@ -128,11 +131,11 @@ def check_origin(exchange: Exchange, settings: Settings) -> None:
     origin = exchange.headers.get("origin")
     if origin is None:
         if exchange.headers.get("sec-fetch-site") == "cross-site":
-            raise ForeignOrigin("This request comes from a page of another site.")
+            raise ForeignOrigin("Cross-site requests are not allowed.")
         return
     our_origin = f"{exchange.scope.get('scheme', 'http')}://{exchange.headers.get('host', '')}"
     if origin.lower() != our_origin.lower() and origin not in settings.allowed_origins:
-        raise ForeignOrigin("This request comes from a page of another origin: list it in PALAVER_ALLOWED_ORIGINS.")
+        raise ForeignOrigin(f"The origin {origin[:80]!r} is not allowed. Add it to allowed_origins to allow it.")
 
 
 def check_json(exchange: Exchange) -> None:
@@ -145,14 +148,16 @@ def check_json(exchange: Exchange) -> None:
         return
     length = exchange.headers.get("content-length")
     if declared or length not in (None, "0") or "transfer-encoding" in exchange.headers:
-        problem = f"not {declared}" if declared else "and the body has no type"
-        raise UnsupportedMediaType(f"Send application/json, {problem}.")
+        problem = f"Unsupported media type {declared[:80]!r}" if declared else "Missing Content-Type header"
+        raise UnsupportedMediaType(f"{problem}. Send application/json.")
 
 
 def _check_size(exchange: Exchange, settings: Settings) -> None:
     url_bytes = len(exchange.scope.get("raw_path") or b"") + len(exchange.scope["query_string"])
     if url_bytes > settings.max_url:
-        raise TooLarge(f"The URL is longer than {settings.max_url} bytes.", part="url")
+        raise TooLarge(f"The URL exceeds the limit of {settings.max_url:,} bytes.", part="url")
     headers = exchange.scope["headers"]
     if len(headers) > 100 or sum(map(len, chain.from_iterable(headers))) > settings.max_headers:
-        raise TooLarge(f"The headers are more than 100, or larger than {settings.max_headers} bytes.", part="headers")
+        raise TooLarge(
+            f"The request exceeds the limit of 100 headers or {settings.max_headers:,} bytes.", part="headers"
+        )

@@ -31,7 +31,7 @@ def open_locked_database(url: str) -> Generator[Database]:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = FileLock(lock_path(path))
     if not lock.acquire():
-        raise SettingsError(f"Another server serves from {path}: give this one a database of its own with --db.")
+        raise SettingsError(f"Another server is using {path}. Stop it, or pass --db with another database.")
     with lock:
         yield open_database(url)
 
@@ -47,13 +47,14 @@ def open_socket(settings: Settings, *, or_next: bool = False) -> socket.socket:
         except OSError as error:
             listening.close()
             if not or_next:
-                reason = error.strerror or str(error)
-                raise SettingsError(f"Cannot listen on {settings.host}:{port}: {reason}. Try --port.") from None
+                reason = (error.strerror or str(error)).lower()
+                message = f"Cannot listen on {settings.host}:{port}: {reason}. Choose another port with --port."
+                raise SettingsError(message) from None
             continue
         listening.listen(_BACKLOG)
         listening.setblocking(False)
         return listening
-    raise SettingsError(f"No free port from {settings.port} on: try --port 0.")
+    raise SettingsError(f"No free port found from {settings.port} upwards. Pass --port 0 to use any free port.")
 
 
 def run_server(

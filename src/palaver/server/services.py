@@ -51,7 +51,10 @@ _ANY_OBJECT = Schemas(inputs={"type": "object", "additionalProperties": True})
 BUILT_IN_SERVICES = {
     "echo": Description(name="echo", description="Returns its payload.", flags={"is_chat": False}, schemas=_ANY_OBJECT),
     "status": Description(
-        name="status", description="Says what works and what does not.", flags={"is_chat": False}, schemas=_ANY_OBJECT
+        name="status",
+        description="Reports the health of the database and the workflows.",
+        flags={"is_chat": False},
+        schemas=_ANY_OBJECT,
     ),
 }
 """Services of every server, unless a workflow has the name."""
@@ -90,10 +93,10 @@ class ServiceEndpoints:
         if key_text is None:
             return caller or await self._authenticator.resolve(exchange)
         if credential is not None and (credential.kind, credential.text) != ("key", key_text):
-            raise ConflictingFields("This request has two different credentials: send one.")
+            raise ConflictingFields("The request contains two different credentials. Send only one.")
         caller = await self._authenticator.caller_of_key(key_text)
         if caller is None:
-            raise Unauthorized("This api_key is not, or no longer, good: send another, or leave it out.")
+            raise Unauthorized("Invalid or expired api_key.")
         return caller
 
     async def handle(self, exchange: Exchange, route: RouteMatch) -> None:
@@ -233,7 +236,7 @@ class ServiceSocket:
                 except PalaverError as error:
                     await self.send(error_message(error, status=error_status(error)))
         except TimeoutError:
-            await self._close(_POLICY_VIOLATION, "nothing was started")
+            await self._close(_POLICY_VIOLATION, "no call was started")
         finally:
             if self._connection is not None:
                 self._connection.on_shutdown = None
@@ -259,9 +262,9 @@ class ServiceSocket:
                 self._call.cancel()
             return
         if self._call is not None:
-            raise StillRunning("A call runs on this socket: cancel it, or wait until it is complete.")
+            raise StillRunning("A call is already running on this socket. Cancel it, or wait until it is complete.")
         if self._is_shutting_down:
-            raise ShuttingDown("The server is stopping: call again in a moment.")
+            raise ShuttingDown("The server is shutting down. Try again shortly.")
         payload = with_api_key(message.payload, self._key) if self._key else message.payload
         request = SocketRequest(0, "POST", self._path, {**_JSON, **self._trace_headers})
         scope = envelopes.http_scope(request, payload, self._scope)
@@ -272,12 +275,12 @@ class ServiceSocket:
         try:
             await self._sockets.app(scope, call.receive, call.send)
         except Exception as error:
-            log.debug("A call on a socket broke off: %r", error)  # The application has logged it.
+            log.debug("A call on a socket was interrupted: %r", error)  # The application has logged it.
         self._has_accepted_call = self._has_accepted_call or call.status not in _REJECTED_STATUSES
         self._call = None  # Before the last message: the client may start the next call at once.
         await self.send(call.last_message or complete_message(json.encode(call.interruption)))
         if self._is_shutting_down:
-            await self._close(_SERVICE_RESTART, "the server stops")
+            await self._close(_SERVICE_RESTART, "server shutting down")
 
     async def send(self, message: str) -> None:
         """Send a message; abort a connection that reads nothing."""
@@ -301,7 +304,7 @@ class ServiceSocket:
         """Let the call end and start no other: the server stops."""
         self._is_shutting_down = True
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._close(_SERVICE_RESTART, "the server stops"))
+            self._task = asyncio.get_running_loop().create_task(self._close(_SERVICE_RESTART, "server shutting down"))
 
     async def _close(self, code: int, reason: str) -> None:
         with suppress(OSError, RuntimeError):  # Already closed.
@@ -318,7 +321,7 @@ class _ServiceCall(RequestOnSocket):
         self.interruption: dict[str, Any] = {
             "code": 500,
             "type": response.INTERNAL,
-            "message": "The answer broke off.",
+            "message": "The response was interrupted.",
         }
         """The error to send if the response ends early."""
         self._socket = socket

@@ -1,12 +1,13 @@
 """Settings: read once, from flags, then `PALAVER_*` variables, then palaver.toml in the working folder."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
@@ -28,150 +29,150 @@ NonNegativeInt = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is otherwise in one project than in the others."""
+    """Settings that a project overrides."""
 
     trace_retention_days: NonNegativeInt | None = None
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that can be set. The variable of `max_body` is `PALAVER_MAX_BODY`."""
+    """All settings. The environment variable of `max_body` is `PALAVER_MAX_BODY`."""
 
     host: str = "127.0.0.1"
-    """The address to listen on; without keys, loopback only."""
+    """Address to listen on. Any other than a loopback address requires an API key."""
     port: int = 8642
-    """The port to listen on; 0 picks a free one."""
+    """Port to listen on; 0 picks a free one."""
     default: str | None = None
-    """The workflow that also answers at the root."""
+    """Workflow that is also served at the root path."""
     root_path: str = ""
-    """A prefix that a proxy in front of us adds to every path."""
+    """Path prefix under which a reverse proxy serves Palaver, e.g. `/palaver`."""
     db: str = ""
-    """The database: a path, sqlite:///path or postgresql://host/name; empty: palaver.db in the user's data folder."""
+    """Database: a path, sqlite:///path or postgresql://host/name. Default: palaver.db in the user's data folder."""
     workers: int = 1
-    """How many processes serve; more than one need PostgreSQL."""
+    """Number of server processes; more than one requires PostgreSQL."""
     debug: bool = False
-    """Tell callers what went wrong inside a workflow."""
+    """Include the exceptions of workflows in error responses, and log debug messages."""
     tour: bool = False
-    """Offer the guided tour of the demo in the page; `palaver demo` does."""
+    """Offer the guided tour in the page; `palaver demo` turns this on."""
     threads: int = 32
-    """How many sync workflows may run at once."""
+    """Maximum number of sync workflows that run at once."""
     allowed_hosts: tuple[str, ...] = ()
-    """Host headers to accept on a loopback bind, beside localhost."""
+    """Host headers to accept on a loopback address, in addition to localhost."""
     allowed_origins: tuple[str, ...] = ()
-    """Origins of pages that may call us."""
+    """Origins whose pages may call the server, e.g. `https://app.example.org`."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses or networks of proxies whose `X-Forwarded-For`, `-Proto` and `-Host` are believed."""
+    """Addresses or networks of proxies whose `X-Forwarded-For`, `-Proto` and `-Host` headers are trusted."""
     allow_private_urls: bool = False
-    """Let URLs that come over HTTP lead to this machine, to private networks and to any port."""
+    """Allow user-supplied URLs to reach localhost, private networks and any port (disables SSRF protection)."""
     connections: Mapping[str, ConnectionSettings] = {}
-    """Services elsewhere, by the name they have here; in palaver.toml only: `[connections.tutor]`."""
+    """Remote services by name. Only in palaver.toml: `[connections.tutor]`."""
     max_body: int = 8 * MIB
-    """Bytes of a JSON body; beyond: 413."""
+    """Maximum size of a JSON body, in bytes (413 if exceeded)."""
     max_url: int = 8 * KIB
-    """Bytes of a path and its query; beyond: 414."""
+    """Maximum length of a path with its query, in bytes (414 if exceeded)."""
     max_headers: int = 32 * KIB
-    """Bytes of all headers together, of which there may be 100; beyond: 431."""
+    """Maximum size of all request headers, in bytes; at most 100 headers are accepted (431 if exceeded)."""
     max_json_depth: int = json.MAX_DEPTH
-    """Levels of nesting; beyond: 400."""
+    """Maximum nesting depth of a JSON body (400 if exceeded)."""
     max_json_keys: int = json.MAX_KEYS
-    """Keys of one object; beyond: 400."""
+    """Maximum number of keys in a JSON object (400 if exceeded)."""
     max_json_items: int = json.MAX_ITEMS
-    """Items of one list; beyond: 400."""
+    """Maximum number of items in a JSON array (400 if exceeded)."""
     max_string: int = json.MAX_STRING_BYTES
-    """Characters of one string; beyond: 413."""
+    """Maximum length of a string, in bytes (413 if exceeded)."""
     max_messages: int = history_validation.DEFAULT_HISTORY_LIMITS.messages
-    """Messages of one call; beyond: 400."""
+    """Maximum number of messages in a call (400 if exceeded)."""
     max_parts: int = history_validation.DEFAULT_HISTORY_LIMITS.parts
-    """Parts of one message; beyond: 400."""
+    """Maximum number of parts in a message (400 if exceeded)."""
     max_files: int = history_validation.DEFAULT_HISTORY_LIMITS.files
-    """Files of one call; beyond: 413."""
+    """Maximum number of files in a call (413 if exceeded)."""
     max_file: int = history_validation.DEFAULT_HISTORY_LIMITS.file
-    """Bytes of one file, decoded; beyond: 413."""
+    """Maximum size of a decoded file, in bytes (413 if exceeded)."""
     files_max: int = 10 * 1024 * MIB
-    """Bytes of all files of a project; beyond: 507."""
+    """Maximum total size of the files of a project, in bytes (507 if exceeded)."""
     otlp_max_body: int = 16 * MIB
-    """Bytes of spans that one request sends over OTLP; beyond: 413."""
+    """Maximum size of an OTLP request, in bytes (413 if exceeded)."""
     otlp_max_unpacked: int = 64 * MIB
-    """The same once gzip is undone; beyond: 413."""
+    """Maximum size of an OTLP request after decompression, in bytes (413 if exceeded)."""
     otlp_max_ratio: int = 100
-    """How many times larger gzip may make it, from a mebibyte on; beyond: 413."""
+    """Maximum compression ratio of an OTLP request that decompresses to more than 1 MiB (413 if exceeded)."""
     otlp_endpoint: str = ""
-    """Where the spans of runs are sent on to, over OTLP: http://collector:4318/v1/traces; empty: nowhere."""
+    """OTLP endpoint to which spans of runs are exported, e.g. http://collector:4318/v1/traces. Empty: no export."""
     otlp_headers: str = ""
-    """What goes with them, a secret: `name=value,other=value`, percent-encoded."""
+    """Headers for the OTLP endpoint, kept secret: `name=value,other=value`, percent-encoded."""
     otlp_protocol: Literal["http/protobuf", "http/json"] = "http/protobuf"
-    """The form in which they are sent."""
+    """Encoding of exported spans."""
     testset_max_rows: int = DEFAULT_LIMITS.rows
-    """Rows of a test set; beyond: 413."""
+    """Maximum number of rows in a test set (413 if exceeded)."""
     testset_max_columns: int = DEFAULT_LIMITS.columns
-    """Columns of a test set; beyond: 413."""
+    """Maximum number of columns in a test set (413 if exceeded)."""
     testset_max_row: int = DEFAULT_LIMITS.row_bytes
-    """Bytes of one row of a test set, as JSON; beyond: 413."""
+    """Maximum size of a test set row as JSON, in bytes (413 if exceeded)."""
     testset_max_file: int = DEFAULT_LIMITS.file_bytes
-    """Bytes of a file that is imported into a test set; beyond: 413."""
+    """Maximum size of a file imported into a test set, in bytes (413 if exceeded)."""
     query_seconds: float = 10
-    """How long a question to the traces may take; beyond: 503."""
+    """Time limit of a trace query, in seconds (503 if exceeded)."""
     run_seconds: float = 600
-    """How long a run may take, unless its author says otherwise."""
+    """Time limit of a run, in seconds, unless the workflow sets its own."""
     run_events: int = 200_000
-    """How many events a run may give."""
+    """Maximum number of events in a run."""
     run_bytes: int = 64 * MIB
-    """How much a run may say."""
+    """Maximum output of a run, in bytes."""
     rate_per_minute: int = 600
-    """Requests a minute for each key, in each process; 0: any number; beyond: 429."""
+    """Maximum number of requests per minute for each API key and process; 0 for no limit (429 if exceeded)."""
     max_runs: int = 32
-    """Runs at once for each key; 0: any number; beyond: 429."""
+    """Maximum number of concurrent runs for each API key; 0 for no limit (429 if exceeded)."""
     max_streams: int = 64
-    """Streams at once for each key; 0: any number; beyond: 429."""
+    """Maximum number of concurrent streams for each API key; 0 for no limit (429 if exceeded)."""
     max_streams_total: int = 8_192
-    """Calls answered at once; beyond: 503."""
+    """Maximum number of concurrent calls (503 if exceeded)."""
     run_days: float = 30
-    """How long runs are kept that belong to no conversation and are no stored response; 0: for ever."""
+    """Days to keep runs that are neither part of a conversation nor stored responses; 0 to keep them forever."""
     background_runs: int = 16
-    """Runs in the background at once, in each process."""
+    """Maximum number of concurrent background runs in each process."""
     eval_max_cells: int = 1_000_000
-    """Cells of one evaluation: rows × variants × repeats; beyond: 422."""
+    """Maximum number of cells in an evaluation: rows × variants × repeats (422 if exceeded)."""
     eval_max_cost: float = 0
-    """What one evaluation may spend, in US dollars; 0: any amount; beyond: it ends as failed."""
+    """Maximum cost of an evaluation, in US dollars; 0 for no limit. An evaluation that exceeds it fails."""
     eval_judge: str = ""
-    """Whom evaluations ask to judge where nobody is named: `provider/model`, or a workflow."""
+    """Default judge of evaluations: `provider/model`, or a workflow."""
     eval_models: str = "models"
-    """The folder of models for semantic_similarity: `local:name` is a model2vec model in a folder of that name."""
+    """Folder of the models for semantic_similarity: `local:name` is the model2vec model in its subfolder `name`."""
     providers: Mapping[str, Provider] = {}
-    """Whom judges and vectors are asked of; in palaver.toml only: `[providers.openai]`."""
+    """Model providers for judges and embeddings. Only in palaver.toml: `[providers.openai]`."""
     max_queued: int = 8
-    """Turns that wait in one conversation; beyond: 429."""
+    """Maximum number of queued turns in a conversation (429 if exceeded)."""
     orphan_seconds: float = 300
-    """How long a run that its reader left may go on with nobody reading."""
+    """Seconds that a run may continue without any client reading it."""
     obfuscate: bool = False
-    """Fill up the deltas of streams, in protocols with a field for it, so that their sizes tell nothing."""
+    """Pad the deltas of streams to hide their sizes, in protocols that have a field for it."""
     record: RecordMode = "full"
-    """What is kept of runs at most: full, metadata or off; then no response is stored, either."""
+    """Maximum detail stored of runs: full, metadata or off. Responses are stored only with full."""
     trace_content: RecordMode = "full"
-    """What spans of runs hold at most: full, metadata (no messages, inputs, outputs or values) or off (no spans)."""
+    """Maximum detail in spans of runs: full, metadata (no messages, inputs, outputs or values) or off (no spans)."""
     trace_retention_days: NonNegativeInt = 30
-    """How many days spans are kept; 0: for ever."""
+    """Days to keep spans; 0 to keep them forever."""
     trace_max_bytes: NonNegativeInt = 0
-    """Bytes of all spans together, about; beyond, the oldest days go, but never the last; 0: any number."""
+    """Approximate maximum size of all spans, in bytes; the oldest days are deleted, but not the latest. 0: no limit."""
     projects: Mapping[str, ProjectSettings] = {}
-    """What is otherwise in one project; in palaver.toml only: `[projects.shop]` with its own `trace_retention_days`."""
+    """Overrides for a project. Only in palaver.toml: `[projects.shop]` with its own `trace_retention_days`."""
     redact: tuple[Mapping[str, Any], ...] = ()
-    """What is removed before it is stored, beside secrets; in palaver.toml only: `[[redact]]`."""
+    """Rules for what to redact before storing, in addition to secrets. Only in palaver.toml: `[[redact]]`."""
     prices: Mapping[str, Price] = {}
-    """What models cost, in US dollars per million tokens; in palaver.toml only: `[prices."gpt-4o*"]`."""
+    """Prices of models, in US dollars per million tokens. Only in palaver.toml: `[prices."gpt-4o*"]`."""
     heartbeat_seconds: float = 5
-    """How often each process on one database says that it is alive; silent for five times as long, it is dead."""
+    """Seconds between heartbeats of a process; after five missed heartbeats, it is considered dead."""
     header_seconds: float = 10
-    """How long the head of a request may take."""
+    """Time limit for receiving the headers of a request, in seconds."""
     body_seconds: float = 30
-    """How long a body may stop coming."""
+    """Maximum time without data while receiving a body, in seconds (408 if exceeded)."""
     stream_stall: float = 60
-    """Seconds after which a reader that takes nothing is left."""
+    """Seconds after which a client that stops reading its stream is disconnected."""
     ws_max: int = MIB
-    """Bytes of one message on a WebSocket, of a service's `max_body`; beyond: it is closed with 1009."""
+    """Maximum size of a WebSocket message, in bytes; for services, `max_body`. Closed with code 1009 if exceeded."""
     ws_ping: float = 20
-    """Seconds after which a WebSocket is pinged; after as many without an answer it is closed with 1011."""
+    """Seconds between pings of a WebSocket, and to wait for the reply before closing it with code 1011."""
     shutdown_seconds: float = 30
-    """How long runs may go on after the signal to stop."""
+    """Seconds that runs may continue after a signal to stop."""
 
     @property
     def is_loopback(self) -> bool:
@@ -211,9 +212,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SETTING_NAMES = sorted(field.name for field in msgspec.structs.fields(Settings))
+_SECRET_SETTINGS = FILE_ONLY_SETTINGS | {"otlp_headers"}
+"""Settings whose values may contain secrets: errors don't show them."""
 _APPLICATION_TABLES = frozenset({"jobchat"})
 """Tables of palaver.toml that applications read."""
-_REMOVAL_HINT = "Remove it; docs/settings.md lists what there is."
+_UNKNOWN_HINT = "See docs/settings.md for all settings."
+
+
+_MISSING_OR_UNKNOWN = re.compile(r"Object (missing required|contains unknown) field `(.*)`")
+_OUT_OF_RANGE = re.compile(r"Expected `[^`]*` (>=|<=) (\S+)")
+_TYPE_MISMATCH = re.compile(r"Expected `([^`]*)`, got `[^`]*`")
+_TYPE_NAMES = {
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "a string",
+    "array": "a list",
+    "object": "a table",
+}
 
 
 @cache
@@ -239,20 +255,24 @@ def read_settings(
         if value is not None:
             values[field.name], sources[field.name] = value, "flag"
         elif variable in env and field.name not in FILE_ONLY_SETTINGS:
-            values[field.name], sources[field.name] = _convert(env[variable], field.type, variable), "env"
+            values[field.name], sources[field.name] = _convert(env[variable], field, "env"), "env"
         elif field.name in file:
-            values[field.name], sources[field.name] = _convert(file[field.name], field.type, field.name), "file"
+            values[field.name], sources[field.name] = _convert(file[field.name], field, "file"), "file"
         else:
             sources[field.name] = "default"
     settings = Settings(**values)
     _check_redaction_rules(settings)
     provider_config.check_providers(settings.providers)
     if not 0 <= settings.port <= 65535:
-        raise SettingsError(f"Setting port: {settings.port} is none. Ports go to 65535, and 0 picks a free one.")
+        reason = "must be between 0 and 65535 (0 picks a free port)"
+        raise _invalid_setting("port", settings.port, sources["port"], reason)
     if settings.workers < 1:
-        raise SettingsError("Setting workers: at least one process has to serve.")
+        raise _invalid_setting("workers", settings.workers, sources["workers"], "must be at least 1")
     if settings.debug and not settings.is_loopback:
-        raise SettingsError("--debug shows what goes wrong inside: it is refused on a host that others can reach.")
+        raise SettingsError(
+            f"'debug' can't be combined with the public host {settings.host!r} because it exposes internal errors."
+            " Turn off debug or use --host 127.0.0.1."
+        )
     return settings, sources
 
 
@@ -263,7 +283,9 @@ def unknown_names(folder: Path) -> dict[str, str]:
         for name in _read_file(folder / "palaver.toml")
         if name not in SETTING_NAMES and name not in _APPLICATION_TABLES
     ]
-    return {name: f"Write {matches[0]}." if (matches := closest_names(name)) else _REMOVAL_HINT for name in unknown}
+    return {
+        name: f"Did you mean {matches[0]!r}?" if (matches := closest_names(name)) else _UNKNOWN_HINT for name in unknown
+    }
 
 
 def closest_names(name: str) -> list[str]:
@@ -280,13 +302,42 @@ def _check_redaction_rules(settings: Settings) -> None:
         parse_rules(settings.redact)
 
 
-def _convert(value: Any, target_type: Any, name: str) -> Any:
-    if target_type == tuple[str, ...] and isinstance(value, str):
+def _convert(value: Any, field: msgspec.structs.FieldInfo, source: Source) -> Any:
+    if field.type == tuple[str, ...] and isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     try:
-        return msgspec.convert(value, target_type, strict=False)
+        return msgspec.convert(value, field.type, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"Setting {name}: {error}.") from None
+        raise _invalid_setting(field.name, value, source, _describe_fault(str(error), field.type)) from None
+
+
+def _invalid_setting(name: str, value: object, source: Source, reason: str) -> SettingsError:
+    """Name the setting as it was set: an option, a variable, or a key of palaver.toml. Tables may contain secrets."""
+    is_shown = isinstance(value, str | int | float) and name not in _SECRET_SETTINGS
+    subjects = {"flag": f"--{name.replace('_', '-')}", "env": f"PALAVER_{name.upper()}"}
+    subject = subjects.get(source, name if is_shown else f"setting {name!r}")
+    text = f" {json.encode(value).decode() if isinstance(value, bool) else repr(value)[:80]}" if is_shown else ""
+    place = " in palaver.toml" if source == "file" else ""
+    return SettingsError(f"Invalid {subject}{text}{place}: {reason}.")
+
+
+def _describe_fault(error: str, target_type: Any) -> str:
+    """Convert the text of a msgspec.ValidationError to a reason."""
+    why, _, location = error.partition(" - at `")
+    path = location.removesuffix("`").removeprefix("$").replace("[...]", "").lstrip(".")
+    field = f"{path!r} " if path else ""
+    if match := _MISSING_OR_UNKNOWN.fullmatch(why):
+        return f"{match[1]} field {match[2]!r}{f' in {path!r}' if path else ''}"
+    if why.startswith("Invalid enum value"):
+        if path or get_origin(target_type) is not Literal:
+            return f"invalid value{why.removeprefix('Invalid enum value')}{f' for {path!r}' if path else ''}"
+        *names, last = map(repr, get_args(target_type))
+        return f"must be {', '.join(names)} or {last}"
+    if match := _OUT_OF_RANGE.fullmatch(why):
+        return f"{field}must be {'at least' if match[1] == '>=' else 'at most'} {match[2]}"
+    if match := _TYPE_MISMATCH.fullmatch(why):
+        return f"{field}must be {' or '.join(_TYPE_NAMES.get(name, name) for name in match[1].split(' | '))}"
+    return f"{field}{why[:1].lower()}{why[1:].replace('`', '')}"
 
 
 def _read_file(path: Path) -> Mapping[str, Any]:
@@ -294,5 +345,9 @@ def _read_file(path: Path) -> Mapping[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{path.name} cannot be read: {error}.") from None
+    except OSError as error:
+        raise SettingsError(f"Cannot read {path.name}: {(error.strerror or str(error)).lower()}.") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"Cannot read {path.name}: not valid UTF-8.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"Invalid TOML in {path.name}: {error}.") from None

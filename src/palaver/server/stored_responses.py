@@ -101,7 +101,7 @@ class StoredResponses:
             await self._run_reader.cancel(project, stored.row.id)
             stored = await self._get_stored(project, response_id, request.workflow)
         if stored.row.status != "cancelled":
-            raise NotCancellable(f"The response {response_id!r} has ended and cannot be cancelled any more.")
+            raise NotCancellable(f"Response {response_id!r} has already ended and cannot be cancelled.")
         return _encode_response(stored, await self._run_reader.read_log_of(stored.row))
 
     async def input_items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
@@ -125,7 +125,7 @@ class StoredResponses:
 
     async def _delete(self, project: str, stored: StoredRun) -> HttpResponse:
         if stored.row.is_alive:
-            raise StillRunning("The response has not ended: cancel it first.")
+            raise StillRunning("The response is still in progress. Cancel it first.")
         await self._database.write(runs.delete_runs, project, [stored.row.id])
         return deleted_response(stored.row.id)
 
@@ -225,7 +225,7 @@ def _append_items(
 ) -> tuple[list[Node], list[Node]]:
     """Append new messages to a conversation; return their nodes, and the whole branch."""
     if lock_thread_row(db, project, thread).run is not None:  # Its answer would end up on another branch.
-        raise ConversationLocked(f"A turn runs in the conversation {thread!r}: wait until it has ended.")
+        raise ConversationLocked(f"Conversation {thread!r} already has a run in progress. Wait for it to finish.")
     stored = tuple(node.message for node in threads.get_branch(db, project, thread))
     new_messages = tuple(history_merge.new_messages(stored, messages).values())
     validate_history((*stored, *new_messages), system="keep")  # Raises for a result without its call.

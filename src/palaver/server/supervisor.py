@@ -34,11 +34,10 @@ def check_worker_count(settings: Settings, url: str) -> None:
     """Raise SettingsError where only one process can serve."""
     if not url.startswith("postgres"):
         raise SettingsError(
-            f"{settings.workers} workers need PostgreSQL, which many processes can write to at once:"
-            " give --db postgresql://…, or serve with one."
+            f"--workers {settings.workers} requires PostgreSQL. Pass --db postgresql://… or use a single worker."
         )
     if os.name != "posix":  # pragma: no cover - sockets cannot be inherited
-        raise SettingsError("Only one worker can serve on this system.")
+        raise SettingsError("This platform supports only a single worker.")
 
 
 @contextmanager
@@ -168,7 +167,7 @@ class WorkerSupervisor:
 
     def _replace(self, worker: _WorkerProcess) -> None:
         log.warning(
-            "Worker %d (process %d) ended %s; another takes its place.",
+            "Worker %d (process %d) %s; restarting it.",
             worker.number,
             worker.process.pid,
             _describe_exit(worker.process.returncode),
@@ -200,7 +199,7 @@ class WorkerSupervisor:
 
 
 def _describe_exit(code: int) -> str:
-    return f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+    return f"exited with code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
 
 
 _RELOAD_POLL_INTERVAL_S = 0.3
@@ -223,7 +222,7 @@ def run_with_reload(command: Sequence[str], folders: Iterable[Path]) -> int:
             changed = sorted(
                 str(path.name) for path in times.keys() | known_times.keys() if times.get(path) != known_times.get(path)
             )
-            sys.stderr.write(f"{', '.join(changed[:3])} changed: starting again\n")
+            sys.stderr.write(f"{', '.join(changed[:3])} changed; reloading\n")
             known_times = times
             _stop_child(child)
             child = subprocess.Popen(command)

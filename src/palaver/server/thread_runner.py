@@ -55,7 +55,7 @@ class ThreadRunner:
         thread = await self._resolver.get_thread(caller.project, thread_id, None)
         workflow = self._registry.workflow(thread.workflow)
         if self.engine.active_count >= self._settings.max_streams_total:
-            raise Overloaded("This server answers as many calls as it can: try again in a moment.")
+            raise Overloaded("The server is at its limit of concurrent calls. Try again shortly.")
         call = Call(
             workflow=workflow.description.name,
             parameters=options.parameters,

@@ -44,7 +44,9 @@ class TurnLock:
             return
         match policy:
             case "reject":
-                raise ConversationLocked(f"Another turn runs in the conversation {thread!r}: wait until it has ended.")
+                raise ConversationLocked(
+                    f"Conversation {thread!r} already has a run in progress. Wait for it to finish."
+                )
             case "interrupt":
                 await self._interrupt(project, thread, run)
             case "queue":
@@ -58,7 +60,9 @@ class TurnLock:
                     if locked_thread.run is not None:
                         await self._cancel(project, locked_thread.run)
         except TimeoutError:
-            raise ConversationLocked(f"The turn before this one in {thread!r} does not end.") from None
+            raise ConversationLocked(
+                f"Timed out waiting for the run in progress in conversation {thread!r} to stop."
+            ) from None
 
     async def _cancel(self, project: str, run: str) -> None:
         try:
@@ -72,12 +76,15 @@ class TurnLock:
     async def _queue(self, project: str, thread: str, run: str) -> None:
         key = project, thread
         if self._queued_count.get(key, 0) >= self._max_queued:
-            raise RateLimited(f"{self._max_queued} turns wait in the conversation {thread!r} already.", retry_after=1)
+            message = f"Too many queued turns in conversation {thread!r} (limit: {self._max_queued}). Try again later."
+            raise RateLimited(message, retry_after=1)
         self._queued_count[key] = self._queued_count.get(key, 0) + 1
         try:
             await poll_until(partial(self._try_lock, project, thread, run), timeout_s=self._timeout_s)
         except TimeoutError:
-            raise ConversationLocked(f"The turns before this one in {thread!r} have not ended.") from None
+            raise ConversationLocked(
+                f"Timed out waiting for earlier turns in conversation {thread!r} to finish."
+            ) from None
         finally:
             self._queued_count[key] -= 1
             if not self._queued_count[key]:

@@ -31,7 +31,7 @@ async def resolve_variant(database: Database, project: str, workflow: Workflow, 
     if faults:
         fault_list = [{"code": fault.code, "message": fault.message, "path": fault.pointer} for fault in faults[:20]]
         raise InvalidParameter(
-            f"The variant {resolved.reference!r} no longer fits {name!r}: {faults[0].message}",
+            f"Variant {resolved.reference!r} is no longer valid for workflow {name!r}: {faults[0].message}",
             details={"faults": fault_list},
         )
     return resolved

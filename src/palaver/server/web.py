@@ -193,13 +193,13 @@ def plain_home_page(registry: Registry, host: str, root_path: str) -> HttpRespon
     """Return a page with all workflows and a curl command for each."""
     base = f"http://{host}{root_path}"
     sections = "".join(_section(description, base) for description in registry.descriptions())
-    empty = "<p>No workflow is served. Start with <code>palaver serve app.py</code>.</p>"
+    empty = "<p>No workflows yet. Start the server with <code>palaver serve app.py</code>.</p>"
     body = (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>Palaver</title><style>{_STYLE}</style><h1>Palaver</h1>"
-        "<p>These workflows can be called here."
-        f" All of it as <a href='{escape(root_path)}/openapi.json'>OpenAPI</a>.</p>"
-        f"{sections or empty}<p>The playground is not built here: <code>make demo</code> builds it.</p></html>"
+        "<p>Call these workflows over HTTP."
+        f" The <a href='{escape(root_path)}/openapi.json'>OpenAPI document</a> lists all endpoints.</p>"
+        f"{sections or empty}<p>The playground is not built. Run <code>make demo</code> to build it.</p></html>"
     )
     headers = (
         ("content-type", "text/html; charset=utf-8"),
@@ -210,7 +210,7 @@ def plain_home_page(registry: Registry, host: str, root_path: str) -> HttpRespon
 
 
 def _section(description: Description, base: str) -> str:
-    badge = "<span>chat</span>" if description.is_chat else "<span class=no>workflow</span>"
+    badge = "<span>chat</span>" if description.is_chat else "<span class=no>single-turn</span>"
     description_html = f"<p>{escape(description.description)}</p>" if description.description else ""
     command = curl_command(description, base)
     return f"<h2>{escape(description.name)} {badge}</h2>{description_html}<pre>{escape(command)}</pre>"

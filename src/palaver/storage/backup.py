@@ -51,13 +51,13 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
 def create_backup(database: Path, target: Path, *, version: str, now: datetime) -> BackupManifest:
     """Write a backup of the database to a new file with mode 0600. Raises SettingsError."""
     if not database.exists():
-        raise SettingsError(f"There is no database at {database}: nothing to back up.")
+        raise SettingsError(f"Database {database} not found.")
     state = upgrade.file_schema_state(database)
     state.check(str(database))
     if state.version is None:
-        raise SettingsError(f"The database {database} is empty: nothing to back up.")
+        raise SettingsError(f"The database {database} is empty. Nothing to back up.")
     if target.exists():
-        raise SettingsError(f"{target} is there already: give another name.")
+        raise SettingsError(f"{target} already exists. Choose another name.")
     try:
         with _temporary_file(target) as partial_archive:
             manifest = _write_archive(
@@ -65,7 +65,7 @@ def create_backup(database: Path, target: Path, *, version: str, now: datetime) 
             )
             partial_archive.replace(target)
     except (OSError, sqlite3.Error) as error:
-        raise SettingsError(f"The backup could not be made: {error}.") from None
+        raise SettingsError(f"Failed to create the backup: {error}.") from None
     return manifest
 
 
@@ -113,7 +113,7 @@ def restore_backup(source: Path, database: Path, *, replace: bool, now: datetime
     with exclusive_access(database):
         try:
             if not replace and _has_data(database):
-                message = f"There is a database at {database}: --force sets it aside, and puts the backup in its place."
+                message = f"The database {database} already exists. Use --force to rename it and continue."
                 raise SettingsError(message)
             with _temporary_file(database) as unpacked:
                 manifest = _unpack(source, {DATABASE_NAME: unpacked})
@@ -121,7 +121,7 @@ def restore_backup(source: Path, database: Path, *, replace: bool, now: datetime
                 suffix = f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}.aside"
                 old_file = _replace_file(unpacked, database, suffix)
         except (OSError, sqlite3.Error) as error:
-            raise SettingsError(f"The backup could not be brought back: {error}.") from None
+            raise SettingsError(f"Failed to restore the backup: {error}.") from None
     return [] if old_file is None else [old_file]
 
 
@@ -133,7 +133,7 @@ def _unpack(source: Path, targets: dict[str, Path]) -> BackupManifest:
                 size, sha256 = _copy_stream(entry, target, max_bytes=file.bytes)
                 os.fsync(target.fileno())
             if (size, sha256) != (file.bytes, file.sha256):
-                raise _damaged_backup(source, f"{file.name} is not what its manifest says")
+                raise _damaged_backup(source, f"{file.name} does not match the manifest")
     return manifest
 
 
@@ -141,7 +141,9 @@ def _check_unpacked(source: Path, unpacked: Path, manifest: BackupManifest) -> N
     state = upgrade.file_schema_state(unpacked)
     state.check(f"The database in {source}")
     if state.version != manifest.schema:
-        raise _damaged_backup(source, f"its database has form {state.version}, not {manifest.schema}")
+        raise _damaged_backup(
+            source, f"the database has schema version {state.version}, but the manifest says {manifest.schema}"
+        )
     with closing(sqlite3.connect(unpacked)) as file:
         check_result = file.execute("PRAGMA quick_check(1)").fetchone()[0]
     if check_result != "ok":
@@ -181,9 +183,9 @@ def _decode_manifest(archive: zipfile.ZipFile, source: Path) -> BackupManifest:
             manifest = msgspec.json.decode(entry.read(_MAX_MANIFEST_BYTES), type=BackupManifest)
         names = [file.name for file in manifest.files]
     except (KeyError, msgspec.MsgspecError):
-        raise _damaged_backup(source, "it has no manifest of ours") from None
+        raise _damaged_backup(source, "missing or invalid manifest") from None
     if sorted([*names, MANIFEST_NAME]) != sorted(archive.namelist()) or DATABASE_NAME not in names:
-        raise _damaged_backup(source, "it does not hold what its manifest says")
+        raise _damaged_backup(source, "the files do not match the manifest")
     return manifest
 
 
@@ -193,13 +195,13 @@ def _open_archive(source: Path) -> Generator[zipfile.ZipFile]:
         with zipfile.ZipFile(source) as archive:
             yield archive
     except FileNotFoundError:
-        raise SettingsError(f"There is no file {source}.") from None
+        raise SettingsError(f"File {source} not found.") from None
     except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
         raise _damaged_backup(source, str(error)) from None
 
 
 def _damaged_backup(source: Path, reason: str) -> SettingsError:
-    return SettingsError(f"{source} is not a backup that can be used: {reason}.")
+    return SettingsError(f"{source} is not a usable backup: {reason}.")
 
 
 # Files

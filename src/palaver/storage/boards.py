@@ -56,7 +56,7 @@ def get_board(db: Connection, project: str, board: str, *, lock: bool = False) -
     query = select(table).where(table.c.project == project, table.c.id == board)
     row = db.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
-        raise NotFound(f"There is no board {board[:80]!r}.")
+        raise NotFound(f"Board {board[:80]!r} not found.")
     return Board(
         id=row.id,
         grid=msgspec.convert(row.body, Grid),
@@ -161,7 +161,7 @@ def fill_cells(db: Connection, project: str, board: str, cells: Sequence[Cell]) 
     values: dict[tuple[str, str], dict[str, Any]] = {}
     for cell in cells:
         if cell.row not in rows or cell.column not in columns:
-            raise NotFound(f"The board {board!r} has no cell {f'{cell.row}.{cell.column}'[:80]!r}.")
+            raise NotFound(f"Cell {f'{cell.row}.{cell.column}'[:80]!r} not found in board {board!r}.")
         old = before.get((cell.row, cell.column), cell)
         key = {"project": project, "board": board, "row": cell.row, "column": cell.column}
         values[cell.row, cell.column] = {**key, "thread": cell.thread or old.thread, "run": cell.run or old.run}

@@ -46,7 +46,7 @@ def insert_connection(db: Connection, project: str, connection: StoredConnection
     if get_connection(db, project, connection.name) is not None:
         raise _name_taken(connection.name)
     if (db.scalar(select(func.count()).where(table.c.project == project)) or 0) >= MAX_CONNECTIONS:
-        raise TooLarge(f"There are {MAX_CONNECTIONS} connections already: remove one first.")
+        raise TooLarge(f"The limit of {MAX_CONNECTIONS} connections is reached. Remove one first.")
     try:
         with db.begin_nested():
             db.execute(insert(table).values(project=project, **msgspec.structs.asdict(connection)))
@@ -97,7 +97,7 @@ def _notify_changed(db: Connection, name: str) -> None:
 
 
 def _name_taken(name: str) -> NameTaken:
-    return NameTaken(f"There is a connection {name!r} already: take another name.", pointer="/name")
+    return NameTaken(f"The name {name!r} is already in use by a connection.", pointer="/name")
 
 
 def _is_connection(project: str, name: str) -> Any:

@@ -84,7 +84,7 @@ def sqlite_path(url: str) -> Path:
         return Path(url).expanduser()
     if scheme != "sqlite" or not path.startswith("/") or len(path) < 2:
         raise SettingsError(
-            f"No database at {redact_url(url)!r}: give a path, sqlite:///path or postgresql://host/name."
+            f"Unsupported database URL {redact_url(url)!r}. Use a path, sqlite:///path or postgresql://host/name."
         )
     return Path(path[1:]).expanduser()
 

@@ -73,7 +73,7 @@ def inspect_file(path: Path, now: datetime) -> DatabaseReport:
                 write_obstacle=_write_obstacle(db),
             )
     except DBAPIError as error:
-        raise SettingsError(f"{path} cannot be read as a database: {error.orig}.") from None
+        raise SettingsError(f"Cannot read {path} as a database: {error.orig}.") from None
 
 
 def _write_obstacle(db: Connection) -> str:
@@ -96,7 +96,9 @@ def inspect_server(url: str, now: Callable[[], datetime]) -> DatabaseReport:
             read_only, may_write, encoding, version, size = db.execute(
                 _SERVER_FACTS, {"has_schema": state.version is not None}
             ).one()
-            obstacle = "it only lets read" if read_only else "" if may_write else "this user has no right to"
+            obstacle = (
+                "the database is read-only" if read_only else "" if may_write else "this user lacks the permission"
+            )
             return DatabaseReport(
                 kind="postgresql",
                 state=state,
@@ -109,7 +111,7 @@ def inspect_server(url: str, now: Callable[[], datetime]) -> DatabaseReport:
                 has_valid_key=api_keys.has_valid_key(db, now()) if state.is_current else None,
             )
     except DBAPIError as error:
-        raise SettingsError(f"{location} cannot be looked at: {' '.join(str(error.orig).split())[:200]}.") from None
+        raise SettingsError(f"Cannot inspect {location}: {' '.join(str(error.orig).split())[:200]}.") from None
     finally:
         engine.dispose()
 

@@ -29,7 +29,7 @@ def translate_error(error: BaseException) -> PalaverError | None:
         return _translate_sqlite(cause)
     code = _sqlstate(error)
     if code == _DISK_FULL_STATE:
-        return DiskFull("The database's disk is full: nothing was written.")
+        return DiskFull("The disk of the database server is full. Nothing was written.")
     is_disconnected = code is None and isinstance(error, OperationalError | InterfaceError)
     return _unreachable() if is_disconnected or (code or "").startswith(_TRANSIENT_STATES) else None
 
@@ -46,16 +46,16 @@ def _sqlstate(error: DBAPIError) -> str | None:
 def _translate_sqlite(error: sqlite3.Error) -> PalaverError | None:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
-        return DiskFull("The disk is full: nothing was written.")
+        return DiskFull("The disk is full. Nothing was written.")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return Overloaded("The database is locked by another process: try again in a moment.")
+        return Overloaded("The database is locked by another process. Try again shortly.")
     if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
         return _unreachable()
     return None
 
 
 def _unreachable() -> Overloaded:
-    return Overloaded("The database cannot be reached: try again in a moment.")
+    return Overloaded("The database is unreachable. Try again shortly.")
 
 
 _CANCELLED_STATE = "57014"
@@ -88,4 +88,4 @@ def query_timeout(db: Connection, seconds: float) -> Generator[None]:
 
 
 def _timeout_error(seconds: float) -> QueryTimeout:
-    return QueryTimeout(f"The question took longer than {seconds:g} seconds: ask for a shorter time.")
+    return QueryTimeout(f"Query timed out after {seconds:g} s. Narrow the time range.")

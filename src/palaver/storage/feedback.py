@@ -30,7 +30,7 @@ class Feedback(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class Counts(msgspec.Struct, frozen=True):
+class FeedbackCounts(msgspec.Struct, frozen=True):
     """Ratings of one message."""
 
     up: int = 0
@@ -93,18 +93,18 @@ def find_answer_message(db: Connection, project: str, run: str) -> str:
 
 def count_feedback(
     db: Connection, project: str, run_ids: Collection[str], *, key: str | None
-) -> dict[tuple[str, str], Counts]:
+) -> dict[tuple[str, str], FeedbackCounts]:
     """Count the ratings of these runs by run and message; `mine` is the rating of the given key."""
     if not run_ids:
         return {}
     query = select(feedback.c.run, feedback.c.message, feedback.c.rating, feedback.c.key, feedback.c.user)
-    counts: dict[tuple[str, str], Counts] = {}
+    counts: dict[tuple[str, str], FeedbackCounts] = {}
     for run, message, rating, author_key, user in db.execute(
         query.where(feedback.c.project == project, feedback.c.run.in_(list(run_ids)))
     ):
-        before = counts.get((run, message), Counts())
+        before = counts.get((run, message), FeedbackCounts())
         mine = rating if author_key == (key or "") and not user else before.mine
-        counts[run, message] = Counts(before.up + (rating == "up"), before.down + (rating == "down"), mine)
+        counts[run, message] = FeedbackCounts(before.up + (rating == "up"), before.down + (rating == "down"), mine)
     return counts
 
 

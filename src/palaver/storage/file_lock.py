@@ -45,7 +45,7 @@ class FileLock:
 
     def __enter__(self) -> Self:
         if not self.acquire():
-            raise SettingsError(f"Another process is at work there: it holds {self.path}.")
+            raise SettingsError(f"Another process is using the database (it holds the lock {self.path}).")
         return self
 
     def __exit__(
@@ -72,7 +72,7 @@ def exclusive_access(database: Path) -> Generator[None]:
         for path, user in ((lock_path(database), "server"), (workers_lock_path(database), "worker")):
             lock = FileLock(path)
             if not lock.acquire():
-                raise SettingsError(f"A {user} is at work on {database}: stop it first.")
+                raise SettingsError(f"A {user} is using {database}. Stop it first.")
             locks.callback(lock.release)
         yield
 
@@ -81,7 +81,7 @@ def _open_lock_file(path: Path) -> int:
     try:
         return os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     except OSError as error:
-        raise SettingsError(f"{path} cannot be opened: {error.strerror}.") from None
+        raise SettingsError(f"Cannot open {path}: {error.strerror}.") from None
 
 
 if sys.platform == "win32":  # pragma: no cover - on a system that our tests do not run on

@@ -84,7 +84,9 @@ def insert_file(db: Connection, file: StoredFile, chunks: Sequence[bytes], *, ma
     _lock_files(db, file.project)
     if not db.scalar(select(exists().where(*_content_conditions(file.project, file.sha256)))):
         if total_bytes(db, file.project) + file.bytes > max_total_bytes:
-            raise DiskFull(f"The files of this project would come to more than {max_total_bytes} bytes: delete some.")
+            raise DiskFull(
+                f"This file would exceed the project's limit of {max_total_bytes:,} bytes. Delete some files first."
+            )
         for place, data in enumerate(chunks):  # One at a time: drivers may copy parameters.
             db.execute(insert(file_pieces).values(project=file.project, sha256=file.sha256, place=place, data=data))
     db.execute(insert(files), [msgspec.structs.asdict(file)])
@@ -96,7 +98,7 @@ def get_file(db: Connection, project: str, file: str) -> StoredFile | None:
 
 
 def file_not_found(file: str, *, pointer: str | None = None) -> NotFound:
-    return NotFound(f"There is no file {file[:80]!r}.", pointer=pointer)
+    return NotFound(f"File {file[:80]!r} not found.", pointer=pointer)
 
 
 def find_files(db: Connection, project: str, ids: Collection[str]) -> dict[str, StoredFile]:

@@ -59,7 +59,7 @@ def claim_key(db: Connection, request: IdempotentRequest) -> StoredResponse | No
 
 def _stored_response(row: Row[Any], request: IdempotentRequest) -> StoredResponse:
     if row.digest != request.digest:
-        raise IdempotencyMismatch("This Idempotency-Key was used with another body: take a new one.")
+        raise IdempotencyMismatch("This Idempotency-Key was already used with a different request. Use a new key.")
     headers = [cast("tuple[str, str]", tuple(pair)) for pair in row.headers or ()]
     return StoredResponse(status=row.status, headers=headers, body=row.body or b"", run=row.run)
 

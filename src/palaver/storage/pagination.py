@@ -191,4 +191,4 @@ def _to_typed(value: int | str, column: ColumnElement[Any]) -> Any:
 
 
 def _invalid_cursor() -> InvalidValue:
-    return InvalidValue("This cursor is damaged, or of another list: start again without it.", pointer="?after")
+    return InvalidValue("Invalid cursor: malformed, or for another list. Start again without it.", pointer="?after")

@@ -92,7 +92,7 @@ class NotificationListener:
                         self._wait(connection, selector)
             except (psycopg.Error, OSError) as error:
                 if self._is_connected.is_set():
-                    log.info("Notices of other processes are not heard for the moment: %s", str(error).strip())
+                    log.info("Lost the notification connection to the database; reconnecting: %s", str(error).strip())
             finally:
                 self._is_connected.clear()
             self._stopped.wait(delay_s)
@@ -157,7 +157,7 @@ class PostgresDatabase:
 
     async def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self._closed:
-            raise Overloaded("The database is closed: the server is shutting down.")
+            raise Overloaded("The database is closed because the server is shutting down.")
         execute = partial(self._execute, work, args, kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, execute)
 
@@ -213,7 +213,9 @@ def create_postgres_engine(url: str) -> Engine:
     try:
         location = make_url(url).set(drivername="postgresql+psycopg")
     except (ArgumentError, ValueError):
-        raise SettingsError(f"No database at {redact_url(url)!r}: give postgresql://user@host/name.") from None
+        raise SettingsError(
+            f"Invalid database URL {redact_url(url)!r}. Expected postgresql://user@host/name."
+        ) from None
     engine = create_engine(
         location,
         pool_size=_POOL_SIZE,

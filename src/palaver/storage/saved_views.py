@@ -38,7 +38,7 @@ def list_views(db: Connection, project: str, page: str, window: Window = FIRST_P
 def insert_view(db: Connection, project: str, view: SavedView) -> None:
     count = select(func.count()).where(table.c.project == project, table.c.page == view.page)
     if db.execute(count).scalar_one() >= MAX_VIEWS:
-        raise TooLarge(f"There are {MAX_VIEWS} views of this page already: delete one first.")
+        raise TooLarge(f"The limit of {MAX_VIEWS} saved views per page is reached. Delete one first.")
     db.execute(insert(table).values(project=project, **msgspec.structs.asdict(view)))
 
 
@@ -57,4 +57,4 @@ def delete_view(db: Connection, project: str, view: str) -> None:
 
 
 def _view_not_found(view: str) -> NotFound:
-    return NotFound(f"There is no view {view[:80]!r}.")
+    return NotFound(f"Saved view {view[:80]!r} not found.")

@@ -67,7 +67,7 @@ class SqliteDatabase:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         except OSError as error:
-            raise SettingsError(f"The database {path} cannot be opened: {error.strerror}.") from None
+            raise SettingsError(f"Cannot open the database {path}: {error.strerror}.") from None
         upgrade.ensure_file_current(path)
         url = URL.create("sqlite", database=str(path))
         engine = create_engine(url, pool_size=_READER_THREADS + 1, max_overflow=0, hide_parameters=True)
@@ -172,7 +172,7 @@ def _call(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any],
 
 
 def _closed_error() -> Overloaded:
-    return Overloaded("The database is closed: the server is shutting down.")
+    return Overloaded("The database is closed because the server is shutting down.")
 
 
 _Results = list[tuple[_Job, Any, BaseException | None]]

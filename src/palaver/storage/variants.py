@@ -76,7 +76,7 @@ def get_variant(db: Connection, project: str, variant: str, *, lock: bool = Fals
     query = _select_variants(project).where(table.c.id == variant)
     row = db.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
-        raise NotFound(f"There is no variant {variant[:80]!r}.")
+        raise NotFound(f"Variant {variant[:80]!r} not found.")
     return _row_to_variant(row)
 
 
@@ -104,7 +104,7 @@ def get_version(db: Connection, project: str, variant: str, number: int) -> Vers
     query = _select_versions(project, variant).where(versions_table.c.number == number)
     row = db.execute(query).one_or_none() if number < 1 << 31 else None
     if row is None:
-        raise NotFound(f"The variant {variant[:80]!r} has no version {number}.")
+        raise NotFound(f"Version {number} not found in variant {variant[:80]!r}.")
     return _row_to_version(row)
 
 
@@ -126,7 +126,7 @@ def resolve_reference(db: Connection, project: str, workflow: str, reference: st
     variant = find_variant(db, project, workflow, parsed.name) if parsed.workflow in (None, workflow) else None
     number = parsed.version or (variant.head if variant is not None else 0)
     if variant is None or number > variant.head:
-        raise InvalidParameter(f"The workflow {workflow!r} has no variant {reference!r}.")
+        raise InvalidParameter(f"Variant {reference!r} of workflow {workflow!r} not found.")
     resolved = get_version(db, project, variant.id, number)
     return ResolvedVariant(str(VariantReference(parsed.name, number)), resolved.parameters)
 
@@ -137,7 +137,7 @@ def resolve_reference(db: Connection, project: str, workflow: str, reference: st
 def create_variant(db: Connection, project: str, draft: VariantDraft, *, id: str, at: datetime) -> Variant:
     if draft.name == DEFAULT_VARIANT:
         raise NameTaken(
-            f"The variant {DEFAULT_VARIANT!r} is made by the code itself: take another name.", pointer="/name"
+            f"The name {DEFAULT_VARIANT!r} is reserved for the variant defined by the code.", pointer="/name"
         )
     return _insert_variant(db, project, draft, id, at)
 
@@ -167,7 +167,9 @@ def update_variant(
         return VariantHead(current, head)
     if changed.name != current.name:
         if changed.name == DEFAULT_VARIANT:
-            raise NameTaken(f"The variant {DEFAULT_VARIANT!r} is made by the code itself.", pointer="/name")
+            raise NameTaken(
+                f"The name {DEFAULT_VARIANT!r} is reserved for the variant defined by the code.", pointer="/name"
+            )
         _check_name_free(db, project, changed)
     db.execute(update(table).where(*_variant_conditions(project, variant)).values(**fields, updated_at=at))
     mark_changed(db, Change(project, "variant", variant))
@@ -187,7 +189,7 @@ def commit_version(
         return head, False
     if base != current.head:
         raise StaleBase(
-            f"The newest version of {current.name!r} is {current.head}, not {base}: look at it first.",
+            f"The newest version of {current.name!r} is {current.head}, not {base}. Review it and retry.",
             details={"head": current.head},
         )
     newer = msgspec.structs.replace(current, head=current.head + 1)
@@ -236,8 +238,8 @@ def _check_name_free(db: Connection, project: str, variant: Variant) -> None:
 
 
 def _name_taken(name: str, *, archived: bool) -> NameTaken:
-    tail = "archived: bring it back, or take another name" if archived else "there already: take another name"
-    return NameTaken(f"A variant {name!r} is {tail}.", pointer="/name")
+    tail = " by an archived variant. Unarchive that variant, or choose another name" if archived else ""
+    return NameTaken(f"The name {name!r} is already in use{tail}.", pointer="/name")
 
 
 # Database rows

@@ -81,7 +81,7 @@ class ColumnCounter:
 
     def _add_column(self, name: str) -> Tally:
         if len(self._tallies) >= self._max_columns:
-            raise TooLarge(f"The rows have more than {self._max_columns} columns; {name[:80]!r} is one too many.")
+            raise TooLarge(f"The column {name[:80]!r} exceeds the limit of {self._max_columns:,} columns.")
         return self._tallies.setdefault(name, {})
 
 

@@ -271,9 +271,9 @@ def _claimed_ids(submitted: Sequence[SubmittedRow]) -> dict[int, bytes]:
         try:
             packed = pack_row_id(row.id)
         except ValueError as error:
-            raise InvalidValue(f"{error}.".capitalize(), pointer=f"/rows/{index}/id") from None
+            raise InvalidValue(f"{error}.", pointer=f"/rows/{index}/id") from None
         if packed in packed_ids:
-            raise InvalidValue(f"The row {row.id} is there twice.", pointer=f"/rows/{index}/id")
+            raise InvalidValue(f"Duplicate row id {row.id!r}.", pointer=f"/rows/{index}/id")
         packed_ids.add(packed)
         claimed[index] = packed
     return claimed
@@ -281,7 +281,7 @@ def _claimed_ids(submitted: Sequence[SubmittedRow]) -> dict[int, bytes]:
 
 def _check_base(testset: TestSet, base: int | None) -> None:
     if base != testset.head:
-        message = f"The newest revision of {testset.name!r} is {testset.head}, not {base}: look at it first."
+        message = f"The newest revision of {testset.name!r} is {testset.head}, not {base}. Review it and retry."
         raise StaleBase(message, details={"head": testset.head})
 
 

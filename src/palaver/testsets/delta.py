@@ -25,21 +25,21 @@ RowEntry = tuple[bytes, bytes]
 
 
 class Added(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A new row: after the row `after`, first if that is null, last by default."""
+    """A row to add after the row `after`: first if that is null, last by default."""
 
     data: dict[str, Any]
     after: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Replaced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """New content of a row."""
+    """The new content of a row."""
 
     id: str
     data: dict[str, Any]
 
 
 class Patched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changed cells of a row."""
+    """Changes to the cells of a row."""
 
     id: str
     set: dict[str, Any] = {}
@@ -47,7 +47,7 @@ class Patched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ColumnChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes of every row, in this order: rename columns, remove columns, fill missing cells."""
+    """Changes to every row, applied in this order: rename columns, remove columns, fill missing cells."""
 
     rename: dict[str, str] = {}
     remove: list[str] = []
@@ -55,7 +55,7 @@ class ColumnChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Delta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes between a revision and the next."""
+    """Changes from one revision to the next."""
 
     add: list[Added] = []
     replace: list[Replaced] = []
@@ -90,7 +90,7 @@ def validate_delta(
         packed = _require_row(text, base_ids, f"{pointer}/{change_pointer}")
         if packed in pointers:
             raise InvalidValue(
-                f"The row {text} is in /{pointers[packed]} and in /{change_pointer}: one change a row.",
+                f"Row {text!r} is in both /{pointers[packed]} and /{change_pointer}. A row can only be changed once.",
                 pointer=f"{pointer}/{change_pointer}",
             )
         pointers[packed] = change_pointer
@@ -100,12 +100,12 @@ def validate_delta(
             after_pointer = f"{pointer}/add/{index}/after"
             if _require_row(added.after, base_ids, after_pointer) in removed:
                 raise InvalidValue(
-                    f"The row {added.after} is removed: nothing can be put after it.", pointer=after_pointer
+                    f"Cannot add a row after {added.after!r} because that row is removed.", pointer=after_pointer
                 )
     for index, patched in enumerate(delta.patch):
         if conflicting := patched.set.keys() & {*patched.unset}:
             raise InvalidValue(
-                f"The column {min(conflicting)!r} is both set and unset.", pointer=f"{pointer}/patch/{index}/unset"
+                f"Column {min(conflicting)!r} can't be both set and unset.", pointer=f"{pointer}/patch/{index}/unset"
             )
 
 
@@ -173,7 +173,7 @@ def _require_row(text: str, base_ids: Collection[bytes], pointer: str) -> bytes:
     except ValueError:
         packed = b""
     if packed not in base_ids:
-        raise InvalidValue(f"The base has no row {text[:80]!r}.", pointer=pointer)
+        raise InvalidValue(f"Row {text[:80]!r} not found in the base revision.", pointer=pointer)
     return packed
 
 
@@ -183,15 +183,16 @@ def _check_columns(changes: ColumnChanges, columns: Collection[str], pointer: st
     for old, new in changes.rename.items():
         column_pointer = f"{pointer}/rename/{json.escape_pointer(old)}"
         if old not in columns:
-            raise InvalidValue(f"There is no column {old[:80]!r} to rename.", pointer=column_pointer)
+            raise InvalidValue(f"Cannot rename column {old[:80]!r}: not found.", pointer=column_pointer)
         if new in names:
             raise InvalidValue(
-                f"There is a column {new[:80]!r} already: {old[:80]!r} cannot become it.", pointer=column_pointer
+                f"Cannot rename column {old[:80]!r} to {new[:80]!r}: the name is already in use.",
+                pointer=column_pointer,
             )
         names.add(new)
     for index, name in enumerate(changes.remove):
         if name not in remaining:
-            raise InvalidValue(f"There is no column {name[:80]!r} to remove.", pointer=f"{pointer}/remove/{index}")
+            raise InvalidValue(f"Cannot remove column {name[:80]!r}: not found.", pointer=f"{pointer}/remove/{index}")
         remaining.remove(name)
 
 

@@ -72,7 +72,7 @@ class MessageChange(msgspec.Struct, frozen=True):
 
 
 class CellChange(msgspec.Struct, frozen=True, omit_defaults=True, rename={"old": "from", "new": "to"}):
-    """A cell that differs. An absent side has no key: null is a value."""
+    """A cell that differs. The key of a side without the cell is omitted, since null is a value."""
 
     column: str
     old: Any = msgspec.UNSET

@@ -56,10 +56,10 @@ def call_from_conversation(
     if upto is not None:
         last_index = next((index for index, message in enumerate(messages) if message.id == upto), -1)
         if last_index < 0:
-            raise InvalidValue(f"The conversation has no message {upto[:80]!r}.", pointer="/source/upto")
+            raise InvalidValue(f"Message {upto[:80]!r} not found in the conversation.", pointer="/source/upto")
     question_index = max((index for index in range(last_index + 1) if messages[index].role == "user"), default=-1)
     if question_index < 0:
-        raise InvalidValue("The user says nothing in the conversation up to there.", pointer="/source/upto")
+        raise InvalidValue("The conversation has no user message up to this point.", pointer="/source/upto")
     following = range(question_index + 1, len(messages))
     end = next((index for index in following if messages[index].role == "user"), len(messages))
     return RecordedCall(messages[: question_index + 1], inputs or {}, messages[question_index + 1 : end])
@@ -72,14 +72,14 @@ def call_from_span(span: Span) -> RecordedCall:
     value = span.outputs if span.outputs is not None and (is_palaver_span or not reply) else UNSET
     messages, inputs = _sent_messages_and_inputs(span, messages_in)
     if not messages and not inputs and not reply and value is UNSET:
-        raise InvalidValue("Nothing is kept of what went in or came out there.", pointer="/source")
+        raise InvalidValue("The span has no recorded input or output.", pointer="/source")
     return RecordedCall(messages, inputs, () if value is not UNSET else reply, value)
 
 
 def accept_answer(row: Mapping[str, Any], answer: RecordedCall, *, column: str = EXPECTED_COLUMN) -> RowData:
     expected = answer.value if answer.value is not UNSET else expected_value(answer.reply)
     if expected is UNSET:
-        raise InvalidValue("The result has no answer that could be expected.", pointer="/source/result")
+        raise InvalidValue("The result has no answer to use as the expected value.", pointer="/source/result")
     return {**row, column: expected}
 
 
@@ -105,7 +105,7 @@ def make_script(messages: Sequence[Message]) -> dict[str, Any]:
             expect = turns[-1].setdefault("expect", {"tools": []})
             expect["tools"] += [{"name": call.name} for call in calls]
     if not turns:
-        raise InvalidValue("A script needs something that the user said.", pointer="/source")
+        raise InvalidValue("Cannot create a script: the conversation has no user message.", pointer="/source")
     start = encode_messages(messages[:first])
     return {"start": start, "turns": turns} if start else {"turns": turns}
 
@@ -144,10 +144,10 @@ def _rename_columns(cells: Sequence[tuple[str, Any]], columns: Mapping[str, str]
     data: RowData = {}
     unknown = columns.keys() - {name for name, _ in cells}
     if unknown:
-        raise InvalidValue(f"There is no column {min(unknown)[:80]!r} to rename.", pointer="/columns")
+        raise InvalidValue(f"Cannot rename column {min(unknown)[:80]!r}: not found.", pointer="/columns")
     for name, value in cells:
         column = columns.get(name, name)
         if column in data:
-            raise InvalidValue(f"Two columns would be called {column[:80]!r}: name one otherwise.", pointer="/columns")
+            raise InvalidValue(f"Two columns would be named {column[:80]!r}. Rename one of them.", pointer="/columns")
         data[column] = value
     return data

@@ -214,7 +214,7 @@ class RowUpserter:
     def merge(self, row: FileRow, explicit_id: bytes | None, content_hash: bytes) -> bytes:
         key = _row_key(row, explicit_id, self._key)
         if key in self._file_keys:
-            raise line_error(row.line, f"the key {self._key!r} has the same value as in a row before it.")
+            raise line_error(row.line, f"duplicate value in the key column {self._key!r}.")
         self._file_keys.add(key)
         self.counts.rows += 1
         position = self._positions.get(key)
@@ -232,7 +232,7 @@ class RowUpserter:
 
 
 def _duplicate_id(row: FileRow) -> InvalidValue:
-    return line_error(row.line, f"there is a row with the id {row.meta[ID_KEY] if row.meta else ''} before it.")
+    return line_error(row.line, f"duplicate row id {row.meta[ID_KEY] if row.meta else ''!r}.")
 
 
 def collect_keys(rows: Sequence[tuple[int, Mapping[str, Any]]], key: str, positions: dict[bytes, int]) -> None:
@@ -241,7 +241,9 @@ def collect_keys(rows: Sequence[tuple[int, Mapping[str, Any]]], key: str, positi
         if key in data:
             first = positions.setdefault(row_hash({"key": data[key]}), position)
             if first != position:
-                message = f"The column {key[:80]!r} is no key: the rows {first} and {position} have the same value."
+                message = (
+                    f"Column {key[:80]!r} can't be the key because rows {first} and {position} have the same value."
+                )
                 raise InvalidValue(message, pointer="?key")
 
 
@@ -253,10 +255,10 @@ def positions_by_id(entries: bytes) -> dict[bytes, int]:
 def _row_key(row: FileRow, explicit_id: bytes | None, key: str) -> bytes:
     if key == ID_KEY:
         if explicit_id is None:
-            raise line_error(row.line, "the row has no id of ours.")
+            raise line_error(row.line, "missing row id.")
         return explicit_id
     if key not in row.data:
-        raise line_error(row.line, f"the row has no {key!r}, which is its key.")
+        raise line_error(row.line, f"missing value in the key column {key!r}.")
     return row_hash({"key": row.data[key]})
 
 
@@ -280,7 +282,9 @@ class ImportTarget(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Raise InvalidValue for options that contradict each other."""
         if (self.mode == "upsert") != (self.key is not None):
-            raise InvalidValue("An upsert needs a key, and nothing else has one.", pointer="?key")
+            raise InvalidValue(
+                "'key' is required with mode=upsert and can't be combined with other modes.", pointer="?key"
+            )
 
 
 class ImportedFile(NamedTuple):
@@ -348,7 +352,7 @@ async def _make_merger(
 def _check_ids_are_new(db: Connection, project: str, base: TestSet, ids: set[bytes]) -> None:
     for packed, _ in iter_entries(read_entries(db, project, base.id, base.head)):
         if packed in ids:
-            message = f"The set has the row {format_row_id(packed)} already: import with mode=upsert and key={ID_KEY}."
+            message = f"Row {format_row_id(packed)!r} already exists in the test set. Use mode=upsert and key={ID_KEY}."
             raise InvalidValue(message, pointer="?mode")
 
 

@@ -21,19 +21,19 @@ class TestsetLimits(msgspec.Struct, frozen=True):
 
     def check_row(self, size: int, location: str) -> None:
         if size > self.row_bytes:
-            raise TooLarge(f"{location}: the row has {size} bytes; {self.row_bytes} are allowed.")
+            raise TooLarge(f"{location}: the row has {size:,} bytes (limit: {self.row_bytes:,}).")
 
     def check_rows(self, count: int) -> None:
         if count > self.rows:
-            raise TooLarge(f"There are more than {self.rows} rows.")
+            raise TooLarge(f"Too many rows (limit: {self.rows:,}).")
 
     def check_columns(self, count: int) -> None:
         if count > self.columns:
-            raise TooLarge(f"There are more than {self.columns} columns.")
+            raise TooLarge(f"Too many columns (limit: {self.columns:,}).")
 
     def check_file(self, size: int) -> None:
         if size > self.file_bytes:
-            raise TooLarge(f"The file has more than {self.file_bytes} bytes.")
+            raise TooLarge(f"The file exceeds the limit of {self.file_bytes:,} bytes.")
 
 
 DEFAULT_LIMITS = TestsetLimits()

@@ -50,11 +50,14 @@ def parse_row_filter(text: str | None) -> Mapping[str, Any]:
     if text.startswith("{"):
         parsed = json.parse_or_text(text)
         if not isinstance(parsed, dict):
-            raise InvalidValue("A filter that begins with { is a JSON object of columns and values.", pointer=_POINTER)
+            raise InvalidValue(
+                "Invalid filter: a filter that starts with { must be a JSON object of columns and values.",
+                pointer=_POINTER,
+            )
         return cast("dict[str, Any]", parsed)
     name, sign, value = text.partition("=")
     if not sign or not name:
-        raise InvalidValue('A filter is column=value, or {"column": value}.', pointer=_POINTER)
+        raise InvalidValue('Invalid filter: use column=value or {"column": value}.', pointer=_POINTER)
     return {name: json.parse_or_text(value)}
 
 
@@ -176,7 +179,7 @@ def load_rows(db: Connection, project: str, testset: str, entries: bytes, first:
 
 
 def get_row(db: Connection, project: str, revision: Revision, row_id: str) -> StoredRow:
-    not_found = NotFound(f"The revision {revision.number} has no row {row_id[:80]!r}.")
+    not_found = NotFound(f"Row {row_id[:80]!r} not found in revision {revision.number}.")
     try:
         packed = pack_row_id(row_id)
     except ValueError:

@@ -33,13 +33,13 @@ def new_packed_id(milliseconds: int, randomness: int) -> bytes:
 def pack_row_id(text: str) -> bytes:
     """Return the 16 bytes of an id. Raises ValueError if it is malformed."""
     if _ROW_ID.fullmatch(text) is None:
-        raise ValueError(f"{text[:80]!r} is no id of a row")
+        raise ValueError(f"Invalid row id {text[:80]!r}")
     return int(text[len(_PREFIX) :].translate(_CROCKFORD_TO_INT_DIGITS), 32).to_bytes(16)
 
 
 def format_row_id(packed: bytes) -> str:
     if len(packed) != 16:
-        raise ValueError(f"an id of a row has 16 bytes, not {len(packed)}")
+        raise ValueError(f"A packed row id must have 16 bytes, not {len(packed)}")
     number = int.from_bytes(packed)
     return _PREFIX + ids.sortable_id(number >> _RANDOM_BITS, number)
 

@@ -35,12 +35,14 @@ def check_goal(value: Any, pointer: str) -> _Object:
 def _check_fields(value: Any, pointer: str, checks: Mapping[str, Callable[[Any, str], None]], name: str) -> _Object:
     if value is None:
         return {}
-    fields = _require_object(value, pointer, f"`{name}` is an object.")
+    fields = _require_object(value, pointer, f"`{name}` must be an object.")
     for key, field in fields.items():
         field_pointer = f"{pointer}/{json.escape_pointer(key)}"
         check = checks.get(key)
         if check is None:
-            raise InvalidValue(f"`{name}` has no {key[:80]!r}. Known: {', '.join(checks)}.", pointer=field_pointer)
+            raise InvalidValue(
+                f"Unknown key {key[:80]!r} in `{name}`. Available: {', '.join(checks)}.", pointer=field_pointer
+            )
         check(field, field_pointer)
     return fields
 
@@ -53,14 +55,14 @@ def _require_object(value: Any, pointer: str, message: str) -> _Object:
 
 def _check_text(value: Any, pointer: str) -> None:
     if not isinstance(value, str):
-        _require_object(value, pointer, "`text` is a text that must occur, or an object of checks.")
+        _require_object(value, pointer, "`text` must be a string that must occur, or an object of checks.")
         _check_fields(value, pointer, _TEXT_CHECKS, "text")
 
 
 def _check_texts(value: Any, pointer: str) -> None:
     texts = cast("list[Any]", value) if isinstance(value, list) else [value]
     if not texts or not all(isinstance(text, str) for text in texts):
-        raise InvalidValue("This is a text, or a list of texts.", pointer=pointer)
+        raise InvalidValue("Expected a string or a list of strings.", pointer=pointer)
 
 
 def _check_patterns(value: Any, pointer: str) -> None:
@@ -71,63 +73,65 @@ def _check_patterns(value: Any, pointer: str) -> None:
         try:
             regex.compile(pattern)
         except (regex.error, RecursionError, OverflowError) as error:
-            raise InvalidValue(f"{pattern[:80]!r} is no regular expression: {error}.", pointer=pointer) from None
+            raise InvalidValue(f"Invalid regular expression {pattern[:80]!r}: {error}.", pointer=pointer) from None
 
 
 def _check_similar(value: Any, pointer: str) -> None:
-    fields = _require_object(value, pointer, "`similar` is {to, min}.")
+    fields = _require_object(value, pointer, "`similar` must be an object {to, min?}.")
     if not isinstance(fields.get("to"), str) or not fields.keys() <= {"to", "min"}:
-        raise InvalidValue("`similar` is {to, min}: a text, and how near (0 to 1).", pointer=pointer)
+        raise InvalidValue(
+            "`similar` must be {to, min?}: a string, and a minimum similarity from 0 to 1.", pointer=pointer
+        )
     minimum = fields.get("min", 0.5)
     if not _is_number(minimum) or not 0 <= minimum <= 1:
-        raise InvalidValue("`min` is a number from 0 to 1.", pointer=f"{pointer}/min")
+        raise InvalidValue("`min` must be a number from 0 to 1.", pointer=f"{pointer}/min")
 
 
 def _check_tools(value: Any, pointer: str) -> None:
     if value in ("none", "any"):
         return
     if not isinstance(value, list):
-        raise InvalidValue('`tools` is "none", "any", or a list of calls.', pointer=pointer)
+        raise InvalidValue('`tools` must be "none", "any", or a list of calls.', pointer=pointer)
     for index, call in enumerate(cast("list[Any]", value)):
         call_pointer = f"{pointer}/{index}"
-        fields = _require_object(call, call_pointer, "A call is {name, arguments?, match?}.")
+        fields = _require_object(call, call_pointer, "A call must be {name, arguments?, match?}.")
         if not isinstance(fields.get("name"), str) or not fields.keys() <= {"name", "arguments", "match"}:
-            raise InvalidValue("A call is {name, arguments?, match?}.", pointer=call_pointer)
+            raise InvalidValue("A call must be {name, arguments?, match?}.", pointer=call_pointer)
         if "match" in fields:
             _one_of(_ARGUMENT_MATCHES)(fields["match"], f"{call_pointer}/match")
 
 
 def _check_data(value: Any, pointer: str) -> None:
-    fields = _require_object(value, pointer, "`data` is {name, value?}.")
+    fields = _require_object(value, pointer, "`data` must be {name, value?}.")
     if not isinstance(fields.get("name"), str) or not fields.keys() <= {"name", "value"}:
-        raise InvalidValue("`data` is {name, value?}.", pointer=pointer)
+        raise InvalidValue("`data` must be {name, value?}.", pointer=pointer)
 
 
 def _check_json(value: Any, pointer: str) -> None:
-    _require_object(value, pointer, "`json` is an object: a path, and the value there.")
+    _require_object(value, pointer, "`json` must be an object of paths and expected values.")
 
 
 def _one_of(options: tuple[str, ...]) -> Callable[[Any, str], None]:
     def check(value: Any, pointer: str) -> None:
         if value not in options:
-            raise InvalidValue(f"This is one of {', '.join(options)}.", pointer=pointer)
+            raise InvalidValue(f"Expected one of {', '.join(options)}.", pointer=pointer)
 
     return check
 
 
 def _check_nonempty_text(value: Any, pointer: str) -> None:
     if not isinstance(value, str) or not value.strip():
-        raise InvalidValue("This is a text that says something.", pointer=pointer)
+        raise InvalidValue("Expected a non-empty string.", pointer=pointer)
 
 
 def _check_boolean(value: Any, pointer: str) -> None:
     if not isinstance(value, bool):
-        raise InvalidValue("`refusal` is true or false.", pointer=pointer)
+        raise InvalidValue("`refusal` must be true or false.", pointer=pointer)
 
 
 def _check_limit(value: Any, pointer: str) -> None:
     if not _is_number(value) or value < 0:
-        raise InvalidValue("This is a number, not below 0.", pointer=pointer)
+        raise InvalidValue("Expected a number of at least 0.", pointer=pointer)
 
 
 def _is_number(value: Any) -> bool:
@@ -235,13 +239,13 @@ def read_script(value: Any, pointer: str = "") -> Script:
     """Parse a script. Raises InvalidValue."""
     if not is_script(value):
         raise InvalidValue(
-            "A script has `turns`: a list of objects, each with one of user, assistant and (at the end) simulate.",
+            "A script must have `turns`: a list of objects, each with one of user, assistant and (only last) simulate.",
             pointer=pointer or None,
         )
     fields = cast("dict[str, Any]", value)
     stop = fields.get("stop", "never")
     if stop not in ("never", "on-failure"):
-        raise InvalidValue('`stop` is "never" or "on-failure".', pointer=f"{pointer}/stop")
+        raise InvalidValue('`stop` must be "never" or "on-failure".', pointer=f"{pointer}/stop")
     return Script(
         start=tuple(_read_messages(fields.get("start") or [], f"{pointer}/start")),
         turns=tuple(_read_turn(turn, f"{pointer}/turns/{index}") for index, turn in enumerate(fields["turns"])),
@@ -280,14 +284,14 @@ def _read_turn(turn: dict[str, Any], pointer: str) -> ScriptTurn:
         return ScriptTurn(user=_read_message(turn["user"], "user", pointer), tool_results=results, expect=expect)
     if "assistant" in turn:
         if expect:
-            raise InvalidValue("A fixed answer has nothing to expect of it.", pointer=f"{pointer}/expect")
+            raise InvalidValue("A fixed assistant turn can't have `expect`.", pointer=f"{pointer}/expect")
         return ScriptTurn(assistant=_read_message(turn["assistant"], "assistant", pointer), tool_results=results)
     try:
         simulate = msgspec.convert(turn["simulate"], Simulate)
     except msgspec.ValidationError as error:
-        raise InvalidValue(f"`simulate` is not right: {error}.", pointer=f"{pointer}/simulate") from None
+        raise InvalidValue(f"Invalid `simulate`: {error}.", pointer=f"{pointer}/simulate") from None
     if not 1 <= simulate.max_turns <= 100:
-        raise InvalidValue("`max_turns` is between 1 and 100.", pointer=f"{pointer}/simulate/max_turns")
+        raise InvalidValue("`max_turns` must be between 1 and 100.", pointer=f"{pointer}/simulate/max_turns")
     return ScriptTurn(simulate=simulate, tool_results=results, expect=expect)
 
 
@@ -305,7 +309,9 @@ def _read_message(value: Any, role: Literal["user", "assistant"], pointer: str) 
         message = {"role": role, **value} if "role" not in value and "type" not in value else value
     messages = _read_messages([message], message_pointer)
     if len(messages) != 1 or messages[0].role != role:
-        raise InvalidValue(f"`{role}` is a text, parts, or one message of the {role}'s.", pointer=message_pointer)
+        raise InvalidValue(
+            f"`{role}` must be a string, a list of parts, or one {role} message.", pointer=message_pointer
+        )
     return messages[0]
 
 
@@ -320,7 +326,7 @@ def _read_results(value: Any, pointer: str) -> CannedResults:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise InvalidValue("`tool_results` is an object: a tool's name, and what it answers.", pointer=pointer)
+        raise InvalidValue("`tool_results` must be an object of canned results by tool name.", pointer=pointer)
     by_tool = cast("dict[str, Any]", value)
     return {name: _read_canned(answer, f"{pointer}/{json.escape_pointer(name)}") for name, answer in by_tool.items()}
 
@@ -334,10 +340,10 @@ def _read_canned(answer: Any, pointer: str) -> tuple[CannedResult, ...]:
         fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
         if "output" not in fields or not fields.keys() <= {*keys}:
             raise InvalidValue(
-                'A canned result is {"output"}, or a list of {"when", "output"}.', pointer=answer_pointer
+                'A canned result must be {"output"}, or a list of {"when"?, "output"}.', pointer=answer_pointer
             )
         when = fields.get("when")
         if when is not None and not isinstance(when, dict):
-            raise InvalidValue("`when` is an object: some of the arguments.", pointer=f"{answer_pointer}/when")
+            raise InvalidValue("`when` must be an object with some of the arguments.", pointer=f"{answer_pointer}/when")
         results.append(CannedResult(fields["output"], cast("dict[str, Any] | None", when)))
     return tuple(results)

@@ -13,7 +13,7 @@ import msgspec
 
 from palaver.core.extraction.truncation import json_excerpt
 from palaver.core.messages import Data, File, Message, Part, Text
-from palaver.traces.model import Defined, Span, SpanStatus
+from palaver.traces.model import Span, SpanStatus, ToolDefinition
 
 _MAX_FILE_CHARS, _MAX_VALUE_CHARS = 256, 64 * 1024
 """Compared characters of a file and of a value."""
@@ -209,7 +209,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a tab branches off: the other tab, and the number of its steps before that, inherited ones included."""
+    """Where a tab branches off: the tab and the number of its steps before the branch, including inherited ones."""
 
     tab: int
     steps: int
@@ -222,14 +222,14 @@ class Tab(msgspec.Struct, frozen=True):
     steps: list[Step]
 
 
-class Live(msgspec.Struct, frozen=True, kw_only=True):
+class ThreadDraft(msgspec.Struct, frozen=True, kw_only=True):
     """What the playground needs to continue a conversation."""
 
     workflow: str | None
     messages: tuple[Message, ...]
     inputs: dict[str, Any]
     parameters: dict[str, Any]
-    tools: tuple[Defined, ...]
+    tools: tuple[ToolDefinition, ...]
 
 
 # Turns
@@ -366,11 +366,11 @@ def _add_turn(builders: list[_TabBuilder], turn: Turn) -> None:
 # Continuation
 
 
-def build_live(head: Span, turn: Turn, source: Span | None = None, *, upto: int | None = None) -> Live:
+def build_live(head: Span, turn: Turn, source: Span | None = None, *, upto: int | None = None) -> ThreadDraft:
     """Collect the values for continuing from a trace or one of its spans, after its first `upto` messages."""
     messages = (*turn.messages_in, *turn.messages_out)
     span = source or head
-    return Live(
+    return ThreadDraft(
         workflow=head.workflow or span.workflow,
         messages=messages if upto is None else messages[:upto],
         inputs=_extra_inputs(span) or _extra_inputs(head),

@@ -75,7 +75,7 @@ class RequestDecoder:
             try:
                 result = process.run((request, limits))
             except (OSError, EOFError, msgspec.DecodeError):
-                self._discard("ended while it read a request")
+                self._discard("exited while decoding a request")
             else:
                 self.offloaded_count += 1
                 return result
@@ -92,18 +92,20 @@ class RequestDecoder:
             if status == 0:  # It was idle.
                 self.close()
             else:
-                self._discard(f"ended with {status}")
+                self._discard(f"exited with status {status}")
         if self._process is None and time.monotonic() >= self._restart_after:
             try:
                 self._process = _WorkerProcess(self._redaction_config(), self._idle_timeout_s)
             except OSError as error:
-                self._discard(f"could not be begun ({error})")
+                self._discard(f"could not be started ({error})")
         return self._process if self._process is not None and self._process.is_ready() else None
 
     def _discard(self, reason: str) -> None:
         self.close()
         self._restart_after = time.monotonic() + _RESTART_DELAY_S
-        log.warning("The process that reads spans %s; they are read in the server until another one is begun.", reason)
+        log.warning(
+            "The span decoder process %s. Spans are decoded in the server process until it is restarted.", reason
+        )
 
 
 def _available_cores() -> int:

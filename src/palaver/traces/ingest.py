@@ -262,7 +262,7 @@ def ingest_request(request: TraceRequest, redact: RedactSpan, limits: RequestLim
     for index, raw in enumerate(batch.spans):
         row = _build_row_or_log(lambda raw=raw: redact(to_span(raw, project=request.project)), raw)
         if row is None:
-            rejected.append(RejectedSpan(index, f"the span {raw.span_id} could not be read"))
+            rejected.append(RejectedSpan(index, f"span {raw.span_id} could not be processed"))
         else:
             rows.append(row)
     return IngestResult(rows, rejected, batch.pending)
@@ -278,5 +278,5 @@ def _build_row_or_log(make_span: Callable[[], Span], source: RawSpan | Span) -> 
     try:
         return build_row(make_span())
     except Exception:  # A bug that this span triggered; the others are still good.
-        log.exception("The span %s of trace %s could not be read", source.span_id, source.trace_id)
+        log.exception("Failed to process span %s of trace %s", source.span_id, source.trace_id)
         return None

@@ -33,13 +33,13 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     call_id: str | None = None
 
 
-class Defined(msgspec.Struct, frozen=True, omit_defaults=True):
+class ToolDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     description: str | None = None
     parameters: Any = None
 
 
-class Raised(msgspec.Struct, frozen=True):
+class SpanException(msgspec.Struct, frozen=True):
     type: str
     message: str
 
@@ -109,7 +109,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Any = None
     outputs: Any = None
     parameters: dict[str, Any] = {}
-    tools: tuple[Defined, ...] = ()
+    tools: tuple[ToolDefinition, ...] = ()
     tool: Tool | None = None
     usage: Usage | None = None
     cost: float | None = None
@@ -122,7 +122,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     workflow: str | None = None
     run_id: str | None = None
-    exception: Raised | None = None
+    exception: SpanException | None = None
     service: str | None = None
     scope: str | None = None
     conventions: tuple[ConventionName, ...] = ()

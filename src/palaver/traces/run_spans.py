@@ -31,7 +31,7 @@ from palaver.core.ids import truncate_id
 from palaver.core.messages import File, Message, ToolCall, Usage
 from palaver.core.runs import Call, RecordMode, Reply, interruption_events
 from palaver.traces.conventions.messages import find_messages
-from palaver.traces.model import Raised, Span, SpanEvent, SpanStatus, Tool
+from palaver.traces.model import Span, SpanEvent, SpanException, SpanStatus, Tool
 from palaver.traces.otlp.limits import MAX_SPAN_BYTES, MAX_TEXT_BYTES
 from palaver.traces.run_facts import NO_PARENT_ID, RunFacts, effective_record
 
@@ -241,7 +241,7 @@ def _run_span(
         user=call.user or None,
         workflow=facts.workflow,
         run_id=started.run_id,
-        exception=Raised(type=failed.code, message=failed.message) if failed else None,
+        exception=SpanException(type=failed.code, message=failed.message) if failed else None,
         service=SERVICE_NAME,
         scope=SERVICE_NAME,
         conventions=("palaver", "gen_ai"),

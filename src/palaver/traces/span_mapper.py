@@ -24,7 +24,7 @@ from palaver.traces.conventions import (
 from palaver.traces.conventions.attributes import Convention, SpanFields, parse_label
 from palaver.traces.conventions.messages import assign_call_ids, find_messages
 from palaver.traces.model import ConventionName as Name
-from palaver.traces.model import Raised, RawSpan, Span, SpanStatus
+from palaver.traces.model import RawSpan, Span, SpanException, SpanStatus
 
 _PRIMARY: tuple[Convention, ...] = (palaver, gen_ai)
 _VENDORS: tuple[Convention, ...] = (openinference, ai_sdk, agenta, mlflow, openllmetry, events)
@@ -156,11 +156,11 @@ def _status(raw: RawSpan) -> SpanStatus:
     return (_STATUS_BY_FINISH.get(finish) if isinstance(finish, str) else None) or ("error" if raw.failed else "ok")
 
 
-def _exception(raw: RawSpan) -> Raised | None:
+def _exception(raw: RawSpan) -> SpanException | None:
     """Return the last recorded exception: earlier ones were usually handled."""
     for event in reversed(raw.events):
         if event.name == "exception":
             kind, message = (event.attributes.get(f"exception.{name}") for name in ("type", "message"))
             if kind or message:
-                return Raised(type=parse_label(kind) or "", message=message if isinstance(message, str) else "")
+                return SpanException(type=parse_label(kind) or "", message=message if isinstance(message, str) else "")
     return None

@@ -241,7 +241,7 @@ class SpanWriter:
             raise
         except Exception:
             if len(rows) == 1:
-                log.exception("The span %s of trace %s could not be kept", rows[0].span_id, rows[0].trace_id)
+                log.exception("Failed to store span %s of trace %s", rows[0].span_id, rows[0].trace_id)
                 return 1
             half = len(rows) // 2
             return await self._write_bisected(rows[:half]) + await self._write_bisected(rows[half:])
@@ -264,7 +264,7 @@ class SpanWriter:
                 to_retry.append(pending)
                 continue
             if pending.future is None:
-                log.warning("%d spans of our own runs were dropped: %s", len(pending.rows), error.message)
+                log.warning("Dropped %d spans of local runs: %s", len(pending.rows), error.message)
                 self.dropped_count += len(pending.rows)
             elif not pending.future.done():
                 pending.future.set_exception(type(error)(error.message))
@@ -298,4 +298,4 @@ def _approximate_bytes(span: "Span") -> int:
 
 
 def _overloaded() -> Overloaded:
-    return Overloaded("Spans come faster than they can be written: send them again in a moment.")
+    return Overloaded("Spans arrive faster than they can be written. Try again shortly.")

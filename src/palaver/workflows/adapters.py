@@ -104,7 +104,7 @@ def choose_name(declared: str | None, *candidates: str | None) -> str:
     for name in candidates:
         if safe_name := _NOT_URL_SAFE.sub("-", name or "").strip("-.")[:64]:
             return check_workflow_name(safe_name)
-    raise InvalidName("What is declared has no name that can stand in a URL: pass name= to choose one.")
+    raise InvalidName("Cannot derive a URL-safe name for the workflow. Pass name= to set one.")
 
 
 @cache
@@ -117,7 +117,7 @@ def _adapters() -> Mapping[str, FrameworkAdapter]:
         try:
             adapter = cast("FrameworkAdapter", entry.load())
         except ImportError as error:  # A broken adapter must not affect the others.
-            log.warning("The framework adapter %s (%s) cannot be loaded: %s", entry.name, entry.value, error)
+            log.warning("Failed to load the framework adapter %s (%s): %s", entry.name, entry.value, error)
             continue
         for package in adapter.PACKAGES:
             adapters.setdefault(package, adapter)

@@ -80,7 +80,7 @@ def _build_config(
     except (ValueError, TypeError, AssertionError) as error:  # Pydantic's ValidationError is a ValueError.
         errors = pydantic_errors(error, parameters) if hasattr(error, "errors") else [SchemaError("", str(error))]
         for detail in errors:
-            why = f"The parameters do not fit: {_sentence(detail.reason)}"
+            why = f"Invalid parameters: {_sentence(detail.reason)}"
             faults.append(InvalidParameter(why, pointer=f"/parameters{detail.pointer}"))
 
 
@@ -90,7 +90,8 @@ def _read_argument(argument: Argument, value: Any, values: _Values, faults: list
     except SchemaErrors as invalid:
         kind, fault = ("input", InvalidInput) if argument.use == "input" else ("parameter", InvalidParameter)
         for error in invalid.errors:
-            why = f"{kind.capitalize()} {argument.name!r} does not fit: {_sentence(error.reason)}"
+            place = f"{kind.capitalize()} {argument.name!r}" + (f" at {error.pointer}" if error.pointer else "")
+            why = json.violation_text(place, error.reason)
             faults.append(fault(why, pointer=f"/{kind}s/{json.escape_pointer(argument.name)}{error.pointer}"))
 
 
@@ -99,7 +100,7 @@ def _missing_parameter(name: str) -> CallFault:
 
 
 def _unknown_name_text(kind: str, name: str, known: Mapping[str, Argument]) -> str:
-    return f"There is no {kind} {name[:80]!r}. Known: {', '.join(known) or 'none'}."
+    return f"Unknown {kind} {name[:80]!r}. Available: {', '.join(known) or 'none'}."
 
 
 def _sentence(why: str) -> str:

@@ -25,11 +25,11 @@ Fetch = Callable[[File], "Fetched"]
 
 
 def _reject_emit(_: object) -> None:
-    raise RuntimeError("ctx.emit() after the run has ended")
+    raise RuntimeError("ctx.emit() called after the run has ended")
 
 
 def _reject_fetch(_: File) -> "Fetched":
-    raise RuntimeError("ctx.fetch() after the run has ended")
+    raise RuntimeError("ctx.fetch() called after the run has ended")
 
 
 class Context:
@@ -105,7 +105,7 @@ class Context:
     def finish(self, reason: FinishReason) -> None:
         """Set the finish reason of a run that succeeds: `ctx.finish("length")`."""
         if reason not in get_args(FinishReason):
-            raise ValueError(f"finish() takes one of {', '.join(get_args(FinishReason))}, not {reason!r}")
+            raise ValueError(f"invalid finish reason {reason!r}: must be one of {', '.join(get_args(FinishReason))}")
         self.ending = reason
 
     @contextmanager

@@ -98,7 +98,9 @@ def _declare(options: _DeclarationOptions, thing: object, *, is_chat: bool | Non
 
 def _declare_function(declared: _DeclarationOptions, function: Any, *, is_chat: bool | None) -> FunctionWorkflow:
     if not callable(function) or isinstance(function, type):
-        raise NotAWorkflow(f"{function!r} is no workflow: declare a function, a coroutine or a generator.")
+        raise NotAWorkflow(
+            f"{function!r} is not a workflow. Expected a function, coroutine function or generator function."
+        )
     name = declared.get("name", callable_name(function))
     options = _options(declared, name)
     flags = check_flags(check_workflow_name(name), declared.get("flags", {}), is_chat=is_chat)
@@ -116,7 +118,7 @@ def _declare_function(declared: _DeclarationOptions, function: Any, *, is_chat: 
 def _options(declared: _DeclarationOptions, name: str) -> Options:
     if unknown := ", ".join(declared.keys() - _DeclarationOptions.__annotations__.keys()):
         raise InvalidOption(
-            f"{name}: there is no option {unknown}. Known: {', '.join(_DeclarationOptions.__annotations__)}."
+            f"{name}: unknown option {unknown}. Available: {', '.join(_DeclarationOptions.__annotations__)}."
         )
     described = ("name", "description", "flags")  # These are part of the Description.
     return read_options(name, **{option: value for option, value in declared.items() if option not in described})

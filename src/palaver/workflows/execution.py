@@ -178,7 +178,7 @@ class ReplyReader:
         is_returned = isinstance(value, Returned)
         value = value.value if isinstance(value, Returned) else value
         if isinstance(value, bytes | bytearray | memoryview):
-            raise BadStream("The workflow gave bytes: decode them to text first.")
+            raise BadStream("The workflow returned bytes. Decode them to text first.")
         if is_returned and not self._is_chat:
             self._returned = _to_builtins(value)
         elif isinstance(value, _OUTPUT_TYPES):
@@ -195,7 +195,7 @@ class ReplyReader:
         elif isinstance(value, _OUTPUT_TYPES):
             yield cast("OutputValue", value)
         else:
-            raise BadStream(f"ctx.emit() takes an event, a part, a message or a usage, not a {type(value).__name__}.")
+            raise BadStream(f"ctx.emit() accepts events, parts, messages and usage, not {type(value).__name__}.")
 
     def end(self) -> list[OutputValue]:
         """Return the remaining output when the workflow has ended."""
@@ -228,7 +228,9 @@ class ReplyReader:
         elif (messages := self._read_messages(value)) is not None:
             yield from self._new_messages(messages)
         else:
-            self._warn(f"a chat gave a value of type {type(value).__name__}, which is no message; it is shown as data")
+            self._warn(
+                f"a chat returned a value of type {type(value).__name__}, which is not a message; it is shown as data"
+            )
             yield Message.assistant(Data(name="output", value=_to_builtins(value)))
 
     def _read_messages(self, value: object) -> Sequence[Message] | None:
@@ -339,7 +341,7 @@ def _as_messages(value: Any) -> Sequence[Message] | None:
     try:
         return dialects.read(value)
     except InvalidMessages as error:
-        raise BadStream(f"The workflow gave messages that cannot be read: {error}") from None
+        raise BadStream(f"The workflow returned invalid messages: {error}") from None
 
 
 def _text_of(value: OutputValue) -> str:
@@ -362,4 +364,4 @@ def _to_builtins(value: object) -> Any:
     try:
         return json.to_builtins(value)
     except json.NotJson as error:
-        raise BadStream(f"The workflow gave {error}: return text, messages or JSON.") from None
+        raise BadStream(f"The workflow returned {error}. Return text, messages or JSON.") from None

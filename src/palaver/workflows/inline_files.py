@@ -33,7 +33,7 @@ async def inline_files(messages: Sequence[Message], context: "Context") -> tuple
         size += len(content) * count
         if size > MAX_INLINED_BYTES:
             raise TooLarge(
-                f"The files of this conversation come to more than {MAX_INLINED_BYTES} bytes together: name fewer."
+                f"The files in this conversation exceed the limit of {MAX_INLINED_BYTES:,} bytes. Use fewer files."
             )
         assert file.file_id is not None
         data_by_id[file.file_id] = (await asyncio.to_thread(base64.b64encode, content)).decode()

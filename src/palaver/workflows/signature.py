@@ -138,8 +138,8 @@ def read_signature(function: Callable[..., Any], *, is_chat: bool, name: str) ->
     history = _history_name(parameters, hints) if is_chat else None
     if is_chat and history is None:
         raise ChatWithoutMessages(
-            f"{name} is declared as a chat but takes no history: give it a parameter named messages, "
-            "or declare it with @workflow."
+            f"{name} is declared as a chat but has no parameter for the message history. "
+            "Add a parameter named messages, or use @workflow."
         )
     arguments = tuple(
         _argument(parameter, hints.get(parameter.name, Any), history, descriptions)
@@ -191,7 +191,7 @@ def _model(kind: Any, default: Any) -> ConfigModel:
     try:
         return ConfigModel(kind, default)
     except NameError as error:
-        raise DeclarationError(f"The fields of {kind.__name__} cannot be read: {error}.") from error
+        raise DeclarationError(f"Cannot read the fields of {kind.__name__}: {error}.") from error
 
 
 def _settings(arguments: Iterable[Argument], name: str) -> dict[str, Argument]:
@@ -200,7 +200,7 @@ def _settings(arguments: Iterable[Argument], name: str) -> dict[str, Argument]:
     for config in arguments:
         for field in config.model.fields if config.model else ():
             if field.name in settings:
-                raise DeclarationError(f"{name} has two parameters named {field.name!r}: rename one of them.")
+                raise DeclarationError(f"{name} has two parameters named {field.name!r}. Rename one of them.")
             settings[field.name] = Argument(
                 name=field.name,
                 use="parameter",
@@ -249,7 +249,7 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     try:
         return list(inspect.signature(function).parameters.values())
     except ValueError as error:
-        raise NotAWorkflow(f"{function!r} does not say what it takes: wrap it in a function of yours.") from error
+        raise NotAWorkflow(f"Cannot read the signature of {function!r}. Wrap it in a Python function.") from error
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

@@ -69,13 +69,13 @@ def read_options(name: str, *, limits: Any = None, redact: Any = (), **others: A
     if options.health is not None and not callable(options.health):
         raise InvalidOption(f"{name}: health must be a function without arguments, not {options.health!r}.")
     if not isinstance(cast("object", options.readme), str):
-        raise InvalidOption(f"{name}: readme must be a text, not {options.readme!r}.")
+        raise InvalidOption(f"{name}: readme must be a string, not {options.readme!r}.")
     if not isinstance(redact, list | tuple) or not all(isinstance(rule, dict) for rule in cast("list[Any]", redact)):
-        raise InvalidOption(f"{name}: redact must be a list of rules, each a dict, not {redact!r}.")
+        raise InvalidOption(f"{name}: redact must be a list of dicts (rules), not {redact!r}.")
     try:
         run_limits = msgspec.convert(msgspec.to_builtins({} if limits is None else limits), Limits)
     except msgspec.ValidationError as error:
-        raise InvalidOption(f"{name}: limits takes seconds, events and bytes: {error}.") from None
+        raise InvalidOption(f"{name}: invalid limits (supported: seconds, events, bytes): {error}.") from None
     return msgspec.structs.replace(options, limits=run_limits, redact=tuple(cast("list[dict[str, Any]]", redact)))
 
 

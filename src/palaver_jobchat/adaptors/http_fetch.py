@@ -49,8 +49,10 @@ class SingleFlight:
             async with asyncio.timeout(self._timeout_s):
                 return await work()
         except Exception as error:  # Downloaded content can fail in any way; callers continue without it.
-            reason = f"took more than {self._timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)
-            log.warning("%s: %s. Not tried again for %g s.", title, reason or type(error).__name__, self._retry_delay_s)
+            reason = f"timed out after {self._timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)
+            log.warning(
+                "%s failed: %s. Not retrying for %g s.", title, reason or type(error).__name__, self._retry_delay_s
+            )
         self._failed_at[title] = self._now()
         if len(self._failed_at) > _MAX_REMEMBERED_FAILURES:
             del self._failed_at[next(iter(self._failed_at))]
@@ -91,9 +93,9 @@ async def fetch_url(address: str, *, accept: str = "*/*") -> bytes:
                     return await _read_body(response)
                 target = url.join(response.headers["Location"])
             if not may_redirect(url, target):
-                raise DownloadError(f"{url.host} redirects to {target.scheme}://{target.host}")
+                raise DownloadError(f"{url.host} redirected to {target.scheme}://{target.host}, which is not allowed")
             url = target
-    raise DownloadError(f"{url.host} redirects too often")
+    raise DownloadError(f"too many redirects from {url.host}")
 
 
 async def fetch_first(addresses: Sequence[str]) -> bytes:
@@ -111,10 +113,10 @@ def may_redirect(source: httpx.URL, target: httpx.URL) -> bool:
 
 async def _read_body(response: httpx.Response) -> bytes:
     if response.status_code != 200:
-        raise DownloadError(f"{response.url.host} answered {response.status_code}")
+        raise DownloadError(f"{response.url.host} returned status {response.status_code}")
     content = bytearray()
     async for chunk in response.aiter_raw():
         content += chunk
         if len(content) > MAX_BYTES:
-            raise DownloadError(f"{response.url.host} sends more than {MAX_BYTES:,} bytes")
+            raise DownloadError(f"{response.url.host} sent more than {MAX_BYTES:,} bytes")
     return bytes(content)

@@ -224,11 +224,11 @@ async def _fetch_from_url(address: str, short: str, version: str) -> bytes:
 def _decode_and_save(folder: Path, short: str, version: str, content: bytes) -> Entries:
     entries = decode_description(content)
     if entries is None:
-        raise DownloadError("this is no description of an adaptor")
+        raise DownloadError("the file is not an adaptor description")
     try:
         save_description(folder, short, version, content)
     except OSError as error:
-        log.warning("%s@%s cannot be kept in the cache folder: %s.", short, version, error)
+        log.warning("Cannot save %s@%s in the cache folder: %s.", short, version, error)
     return entries
 
 
@@ -241,7 +241,7 @@ async def describe_adaptor(library: AdaptorLibrary, text: str, *, full: bool = F
     """Return the docs of the adaptor that a text names, as text. Raises PalaverError if the name is invalid."""
     adaptor = names.parse_adaptor(text)
     if adaptor is None:
-        raise PalaverError(f"{text!r} names no adaptor; one looks like {names.EXAMPLE!r} or 'http@6.5.4'.")
+        raise PalaverError(f"Invalid adaptor {text!r}. Expected a name such as {names.EXAMPLE!r} or 'http@6.5.4'.")
     return format_docs(await library.look_up(adaptor, download=True, on_progress=lambda _: None), full=full)
 
 
@@ -257,8 +257,8 @@ def _state_line(docs: AdaptorDocs) -> str:
         case "exact":
             return "docs: exact"
         case "nearest":
-            return f"docs: nearest ({docs.docs_version}); what this version has may differ"
+            return f"docs: nearest ({docs.docs_version}); the requested version may differ"
         case "missing":
-            return "docs: missing; a chat about it goes on without"
+            return "docs: missing; the model answers without them"
         case _:
             assert_never(docs.state)

@@ -130,7 +130,7 @@ def parse_package(content: bytes) -> Package:
     try:
         metadata = msgspec.json.decode(content, type=_Metadata)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise DownloadError(f"the registry's answer cannot be read ({error})") from error
+        raise DownloadError(f"cannot decode the registry's response ({error})") from error
     return Package({name: version.dist for name, version in metadata.versions.items()}, metadata.tags.get("latest"))
 
 
@@ -149,7 +149,7 @@ def tarball_urls(registry: str, release: Release) -> Sequence[str]:
 def extract_description(tarball: bytes, integrity: str) -> bytes:
     """Return the description in a tarball. Raises DownloadError if the tarball does not match its integrity."""
     if not _matches_integrity(tarball, integrity):
-        raise DownloadError("the tarball is not the one that the registry announced")
+        raise DownloadError("the tarball does not match the integrity hash in the registry")
     try:
         with (
             gzip.GzipFile(fileobj=BytesIO(tarball)) as inflated,
@@ -159,7 +159,7 @@ def extract_description(tarball: bytes, integrity: str) -> bytes:
     except DownloadError:
         raise
     except Exception as error:  # gzip and tarfile raise more than they document.
-        raise DownloadError(f"the tarball cannot be read ({type(error).__name__})") from error
+        raise DownloadError(f"cannot read the tarball ({type(error).__name__})") from error
 
 
 def _matches_integrity(tarball: bytes, integrity: str) -> bool:
@@ -178,14 +178,14 @@ def _matches_integrity(tarball: bytes, integrity: str) -> bool:
 def _read_member(archive: tarfile.TarFile) -> bytes:
     for number, member in enumerate(archive):
         if number >= _MAX_MEMBERS:
-            raise DownloadError(f"the tarball holds more than {_MAX_MEMBERS:,} files")
+            raise DownloadError(f"the tarball contains more than {_MAX_MEMBERS:,} files")
         if member.name == _DESCRIPTION_MEMBER and member.isreg():
             if member.size > MAX_BYTES:
-                raise DownloadError(f"{_DESCRIPTION_MEMBER} has more than {MAX_BYTES:,} bytes")
+                raise DownloadError(f"{_DESCRIPTION_MEMBER} is larger than {MAX_BYTES:,} bytes")
             file = archive.extractfile(member)
             assert file is not None
             return file.read()
-    raise DownloadError(f"the tarball has no {_DESCRIPTION_MEMBER}")
+    raise DownloadError(f"the tarball does not contain {_DESCRIPTION_MEMBER}")
 
 
 class _LimitedStream:
@@ -199,7 +199,7 @@ class _LimitedStream:
         content = self._stream.read(min(size, self._remaining + 1))
         self._remaining -= len(content)
         if self._remaining < 0:
-            raise DownloadError(f"the tarball holds more than {_MAX_UNPACKED_BYTES:,} bytes")
+            raise DownloadError(f"the unpacked tarball exceeds {_MAX_UNPACKED_BYTES:,} bytes")
         return content
 
 
@@ -240,10 +240,10 @@ class NpmRegistry:
         if package is None or version not in package.releases:  # It may be newer than the cache.
             package = await self._refresh(short) or self.cached_package(short)
         if package is None:
-            raise DownloadError("the registry does not say which versions there are")
+            raise DownloadError("cannot get the list of versions from the registry")
         release = package.releases.get(version)
         if release is None:
-            raise DownloadError("the registry has no such version")
+            raise DownloadError(f"version {version} not found in the registry")
         tarball = await fetch_first(tarball_urls(self._address or "", release))
         return await asyncio.to_thread(extract_description, tarball, release.integrity)
 
@@ -252,7 +252,7 @@ class NpmRegistry:
         return cached[1] if cached and self._now() - cached[0] < CACHE_TTL_S else None
 
     async def _refresh(self, short: str, deadline: float | None = None) -> Package | None:
-        flight = self._flights.join(f"Asking the npm registry for {short}", partial(self._fetch, short))
+        flight = self._flights.join(f"Querying the npm registry for {short}", partial(self._fetch, short))
         return await wait_for(flight, deadline)
 
     async def _fetch(self, short: str) -> Package:
@@ -267,4 +267,6 @@ class NpmRegistry:
     async def _find_address(self) -> None:
         self._address = await asyncio.to_thread(self._find) or ""
         if not self._address:
-            log.warning("No npm registry is configured: adaptor docs are not fetched. Set PALAVER_JOBCHAT_REGISTRY.")
+            log.warning(
+                "No npm registry is configured, so adaptor docs cannot be downloaded. Set PALAVER_JOBCHAT_REGISTRY."
+            )

@@ -25,7 +25,7 @@ PROBE = "How do I send each patient of a list to another system?"
 
 _FUNCTION = re.compile(r"([^\W\d][\w.]*):([^\W\d]\w*)")
 _MIN_PROBE_SIMILARITY = 0.999
-_MISSING_EXTRA = "EMBEDDINGS needs the extra 'embeddings': pip install 'palaver[embeddings]'."
+_MISSING_EXTRA = "EMBEDDINGS requires additional packages. Install them with: pip install 'palaver[embeddings]'"
 
 
 class Embedding(msgspec.Struct, frozen=True):
@@ -43,11 +43,11 @@ class Embedding(msgspec.Struct, frozen=True):
         try:
             vectors = np.asarray(self.embed(readable), dtype=np.float32)
         except Exception as error:  # The operator's function may raise anything.
-            raise PalaverError(f"EMBEDDINGS: {self.name} gave no vectors: {error!r}") from error
+            raise PalaverError(f"EMBEDDINGS: {self.name} failed: {error!r}") from error
         if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1] or not np.isfinite(vectors).all():
             raise PalaverError(
-                f"EMBEDDINGS: {self.name} must give one vector of numbers per text; "
-                f"for {len(texts)} texts it gave the shape {vectors.shape}."
+                f"EMBEDDINGS: {self.name} must return one vector of numbers per text, "
+                f"but returned an array of shape {vectors.shape} for {len(texts)} text{'' if len(texts) == 1 else 's'}."
             )
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         lengths[lengths == 0] = 1
@@ -66,7 +66,7 @@ def load_embedding(setting: str) -> Embedding | None:
         return Embedding(setting, _load_model2vec(Path(setting)))
     if match := _FUNCTION.fullmatch(setting):
         return Embedding(setting, _load_function(match[1], match[2]))
-    raise PalaverError(f"EMBEDDINGS: {setting!r} is neither a folder with a model2vec model nor module:function.")
+    raise PalaverError(f"Invalid EMBEDDINGS {setting!r}: must be a folder with a model2vec model, or module:function.")
 
 
 def is_same_model(probe: "NDArray[np.float32]", stored: bytes | None) -> bool:
@@ -89,7 +89,7 @@ def _load_model2vec(folder: Path) -> Callable[[list[str]], Any]:
     try:
         model = StaticModel.from_pretrained(folder)
     except Exception as error:  # Three libraries, each with its own errors.
-        raise PalaverError(f"EMBEDDINGS: {folder} holds no model2vec model: {error}") from error
+        raise PalaverError(f"EMBEDDINGS: cannot load a model2vec model from {folder}: {error}") from error
     # Worker processes outlive the indexing and pay off only for millions of texts.
     return lambda texts: model.encode(texts, use_multiprocessing=False)
 
@@ -98,9 +98,9 @@ def _load_function(module: str, name: str) -> Callable[[list[str]], Any]:
     try:
         function: object = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise PalaverError(f"EMBEDDINGS: there is no {module}:{name} ({error}).") from error
+        raise PalaverError(f"EMBEDDINGS: cannot import {module}:{name}: {error}.") from error
     if not callable(function):
-        raise PalaverError(f"EMBEDDINGS: {module}:{name} is no function.")
+        raise PalaverError(f"EMBEDDINGS: {module}:{name} is not callable.")
     return function
 
 
@@ -140,7 +140,7 @@ class VectorSearch:
         if self._loaded is not None and self._loaded.stamp == stamp:
             return self._loaded
         if not is_same_model(self._embedding.vectors([PROBE])[0], probe):
-            log.warning("The index of the docs has no vectors of %s: index again.", self._embedding.name)
+            log.warning("The docs index has no vectors from %s. Rebuild the index.", self._embedding.name)
             return _LoadedVectors(stamp, [], None)
         import numpy as np
 

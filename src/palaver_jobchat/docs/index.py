@@ -51,7 +51,7 @@ def _exclusive_lock(file: Path, *, timeout: float) -> Generator[None]:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 raise
-            raise PalaverError(f"{file} is being written by another process. Try again when it has ended.") from error
+            raise PalaverError(f"Another process is writing {file}. Try again when it has finished.") from error
         yield
 
 
@@ -108,7 +108,7 @@ def build_index(
     It has vectors of all chunks or, without `embeddings`, of none.
     """
     if not folder.is_dir():
-        raise PalaverError(f"There is no folder {folder} to index.")
+        raise PalaverError(f"Folder not found: {folder}.")
     try:
         with (
             replace_file(file, lock_timeout=lock_timeout) as part,
@@ -119,9 +119,9 @@ def build_index(
             report = _update(database, folder, embeddings, progress)
             database.execute("COMMIT")
     except sqlite3.DatabaseError as error:
-        raise PalaverError(f"{file} cannot be used as an index ({error}). Delete it, or name another file.") from error
+        raise PalaverError(f"Cannot use {file} as an index: {error}. Delete it or choose another file.") from error
     except OSError as error:
-        raise PalaverError(f"The index {file} cannot be written: {error}.") from error
+        raise PalaverError(f"Cannot write the index {file}: {error}.") from error
     return report
 
 
@@ -166,7 +166,7 @@ def _ensure_schema(database: sqlite3.Connection) -> None:
     if (application_id, version) == (_APPLICATION_ID, SCHEMA_VERSION):
         return
     if application_id != _APPLICATION_ID and database.execute("SELECT 1 FROM sqlite_master").fetchone():
-        raise sqlite3.DatabaseError("it is a database of something else")
+        raise sqlite3.DatabaseError("it is not a Job Chat index")
     for table in ("words", "chunks", "files", "vectors", "about"):
         database.execute(f"DROP TABLE IF EXISTS {table}")
     for statement in _TABLES.split(";"):
@@ -239,15 +239,15 @@ def index_folder(
 
 def _summary_lines(folder: Path, file: Path, report: IndexReport, settings: Settings) -> Iterator[str]:
     files = report.added + report.changed + report.unchanged
-    vectors = f", {report.vectors:,} vectors made" if settings.embeddings else ""
+    vectors = f", {_plural(report.vectors, 'vector')} computed" if settings.embeddings else ""
     yield (
-        f"{folder}: {_plural(files, 'file')}, {_plural(report.chunks, 'piece')} ({report.added:,} added, "
-        f"{report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} as before{vectors})."
+        f"{folder}: {_plural(files, 'file')}, {_plural(report.chunks, 'chunk')} ({report.added:,} added, "
+        f"{report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged{vectors})."
     )
     for problem in report.problems:
         yield f"  {problem.path} {problem.description}."
     if not files:
-        yield "There is no Markdown in this folder: nothing will be found."
+        yield "No Markdown files found in this folder. Searches will return nothing."
     is_set = bool(settings.index) and Path(settings.index).expanduser().resolve() == file.resolve()
     yield f"Index: {file}" + ("." if is_set else f". To search it, set {PREFIX}INDEX={file}")
 

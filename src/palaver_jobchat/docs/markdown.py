@@ -174,7 +174,7 @@ def list_files(folder: Path) -> tuple[list[str], list[Problem]]:
     def report_unreadable(error: OSError) -> None:
         if Path(os.fsdecode(error.filename)) == folder:
             # An unreadable folder is not an empty one.
-            raise PalaverError(f"The folder {folder} cannot be read: {error.strerror}.") from error
+            raise PalaverError(f"Cannot read the folder {folder}: {error.strerror}.") from error
         path = Path(os.fsdecode(error.filename)).relative_to(folder).as_posix()
         problems.append(Problem(_printable_path(path), f"cannot be read: {error.strerror}"))
 
@@ -203,11 +203,11 @@ def read_documents(
 
 def _read_document(file: Path, path: str, root: Path) -> Iterator[Document | Problem]:
     if _printable_path(path) != path:  # SQLite stores text only, and two such names could become equal.
-        yield Problem(_printable_path(path), "left out: its name is not UTF-8")
+        yield Problem(_printable_path(path), "skipped: its name is not UTF-8")
         return
     try:
         if not file.resolve(strict=True).is_relative_to(root):
-            yield Problem(path, "left out: it is a link out of the folder")
+            yield Problem(path, "skipped: it links to a file outside the folder")
             return
         if not file.is_file():
             return  # A folder, or a pipe, which would block.
@@ -216,14 +216,14 @@ def _read_document(file: Path, path: str, root: Path) -> Iterator[Document | Pro
     except FileNotFoundError:
         return  # Deleted meanwhile.
     except (OSError, RuntimeError) as error:  # RuntimeError: a symlink loop, before Python 3.13.
-        yield Problem(path, f"left out: cannot be read ({error.strerror if isinstance(error, OSError) else error})")
+        yield Problem(path, f"skipped: cannot be read ({error.strerror if isinstance(error, OSError) else error})")
         return
     if len(content) > MAX_FILE_BYTES:
-        yield Problem(path, f"left out: larger than {MAX_FILE_BYTES:,} bytes")
+        yield Problem(path, f"skipped: larger than {MAX_FILE_BYTES:,} bytes")
         return
     text = _decode_text(content)
     if "\ufffd" in text:
-        yield Problem(path, "is not UTF-8: what could not be read stands as \ufffd")
+        yield Problem(path, "is not valid UTF-8; invalid bytes were replaced with \ufffd")
     yield Document(path, text, sha256(content).hexdigest())
 
 

@@ -231,12 +231,12 @@ class DocsRetriever:
             file, vector_search = self._prepare()
         except Exception as error:
             self._has_failed = True
-            self._warn(f"The docs that come with Job Chat cannot be used: {error}")
+            self._warn(f"Cannot use the docs included with Job Chat: {error}")
             return None
         try:
             return self._search(file, query, vector_search)
         except Exception as error:
-            self._warn(f"The index of the docs, {file}, cannot be searched: {error}. It has to be made anew.")
+            self._warn(f"Cannot search the docs index {file}: {error}. Rebuild the index.")
             if not self._settings.index:
                 self._file = None  # The cache was cleaned: rebuilt with the next question.
             return None

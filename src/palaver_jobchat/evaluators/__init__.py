@@ -17,7 +17,7 @@ from palaver import Case, Score, evaluator
 
 @evaluator
 async def job_rules(case: Case) -> list[Score]:
-    """All rules for good jobs, on the suggested code: a score for each that can judge it, named by the rule."""
+    """Check the suggested code against all rules for jobs. Gives one score per rule that applies, named after it."""
     from palaver_jobchat.evaluators import scores
 
     docs = await scores.adaptor_docs(case)
@@ -26,7 +26,7 @@ async def job_rules(case: Case) -> list[Score]:
 
 @evaluator(needs={"expected"})
 def job_expected(case: Case) -> Score:
-    """Every key that `expected` gives: edit, code, contains, absent, span. The score is the share that holds."""
+    """Check the answer against `expected`: edit, code, contains, absent, span. The score is the share that match."""
     from palaver_jobchat.evaluators import scores
 
     return scores.score_expected(case)
@@ -34,7 +34,7 @@ def job_expected(case: Case) -> Score:
 
 @evaluator(needs={"expected"})
 def job_outside_untouched(case: Case) -> Score:
-    """An edit leaves alone all lines of the job but those that the row's `expected.span` names."""
+    """Edits only change lines inside the row's `expected.span`."""
     from palaver_jobchat.evaluators import scores
 
     return scores.score_outside_untouched(case)
@@ -52,23 +52,23 @@ def _rule(rule: str, description: str) -> Any:
     return evaluator(key=f"job_{rule}")(score)
 
 
-job_parses = _rule("parses", "The job is JavaScript.")
-job_no_import = _rule("no_import", "There is no import, export or require.")
+job_parses = _rule("parses", "The job is valid JavaScript.")
+job_no_import = _rule("no_import", "The job has no import, export or require.")
 job_top_level_operations = _rule(
-    "top_level_operations", "Only operations stand at the top level, each with its `.then` and `.catch`."
+    "top_level_operations", "The top level contains only operations, with their `.then` and `.catch`."
 )
-job_no_top_level_await = _rule("no_top_level_await", "`await` stands inside functions only.")
-job_no_alter_state = _rule("no_alter_state", "`fn` is used, not `alterState`.")
-job_no_state_call = _rule("no_state_call", "No operation is called with state by hand.")
-job_no_bare_state = _rule("no_bare_state", "`state` is used only in functions that take it.")
-job_lazy_state = _rule("lazy_state", "`$` stands only in the arguments of operations, and not in functions.")
+job_no_top_level_await = _rule("no_top_level_await", "`await` is used only inside functions.")
+job_no_alter_state = _rule("no_alter_state", "The job uses `fn` instead of the deprecated `alterState`.")
+job_no_state_call = _rule("no_state_call", "No operation is called with state manually.")
+job_no_bare_state = _rule("no_bare_state", "`state` is used only in functions that have it as a parameter.")
+job_lazy_state = _rule("lazy_state", "`$` is used only in the arguments of operations, not inside functions.")
 job_returns_state = _rule(
     "returns_state",
-    "Functions given to `fn`, `each`, `fnIf`, `.then`, `.catch` or as callback return state on every path.",
+    "Functions passed to `fn`, `each`, `fnIf`, `.then` or `.catch`, or as callbacks, return state on every path.",
 )
-job_keeps_state = _rule("keeps_state", "A new state keeps the old one: `{ ...state, data }`.")
-job_no_credentials = _rule("no_credentials", "No password, token, key or secret is written into the job.")
-job_known_functions = _rule("known_functions", "Every function that the job calls is one of its adaptor.")
-job_json_path = _rule("json_path", "Paths given as text begin with `$`.")
-job_no_placeholders = _rule("no_placeholders", "Nothing stands for code or values that are still to be written.")
-job_no_duplicate_declarations = _rule("no_duplicate_declarations", "No name is declared twice in the same place.")
+job_keeps_state = _rule("keeps_state", "New state keeps the existing state: `{ ...state, data }`.")
+job_no_credentials = _rule("no_credentials", "The job contains no hard-coded password, token, key or other secret.")
+job_known_functions = _rule("known_functions", "The adaptor has every function that the job calls.")
+job_json_path = _rule("json_path", "Paths in strings start with `$`.")
+job_no_placeholders = _rule("no_placeholders", "The job has no placeholders for missing code or values.")
+job_no_duplicate_declarations = _rule("no_duplicate_declarations", "No name is declared twice in the same scope.")

@@ -37,12 +37,12 @@ def find_changes_outside(code: str, *, old: str, span: tuple[int, int]) -> tuple
     before, after = "".join(lines[: max(first - 1, 0)]), "".join(lines[max(last, 0) :])
     if not code.startswith(before):
         equal_lines = common_prefix(code, before).count("\n")
-        message = "This was changed, though it stands before what was to change."
+        message = "This line was changed, but it is before the span that may change."
         return (Finding(OUTSIDE_UNTOUCHED, "error", equal_lines + 1, message),)
     if not code[len(before) :].endswith(after):
         from_end = common_prefix(code[::-1], after[::-1]).count("\n")
         line = max(code.count("\n") + 1 - from_end, 1)
-        message = "This was changed, though it stands after what was to change."
+        message = "This line was changed, but it is after the span that may change."
         return (Finding(OUTSIDE_UNTOUCHED, "error", line, message),)
     return ()
 
@@ -133,7 +133,7 @@ def score_expected(case: Case) -> Score:
     """Return the share of the row's expectations that hold. Passes if all do."""
     checks = dict(check_expected(parse_expected(case.expected), suggested_code(case)))
     if not checks:
-        raise Skip("no_expected", "the row expects nothing")
+        raise Skip("no_expected", "`expected` is empty")
     problems = [problem for problem in checks.values() if problem is not None]
     return Score(
         passed=not problems,
@@ -148,7 +148,7 @@ def parse_expected(value: Any) -> Expected:
     try:
         return msgspec.convert(value, Expected)
     except msgspec.ValidationError as error:
-        raise ValueError(f"The column `expected` cannot be used: {error}.") from error
+        raise ValueError(f"Invalid value in the column `expected`: {error}.") from error
 
 
 def expected_span(value: Any) -> tuple[int, int] | None:
@@ -168,10 +168,10 @@ def check_expected(expected: Expected, suggestion: SuggestedCode) -> Iterator[tu
         yield "code", _code_problem(expected.code, suggestion)
     if expected.contains is not UNSET:
         missing = [needle for needle in _needles(expected.contains) if needle not in text]
-        yield "contains", f"This is missing: {_join_quoted(missing)}." if missing else None
+        yield "contains", f"Missing: {_join_quoted(missing)}." if missing else None
     if expected.absent is not UNSET:
         present = [needle for needle in _needles(expected.absent) if needle in text]
-        yield "absent", f"This should not be there: {_join_quoted(present)}." if present else None
+        yield "absent", f"Should not occur: {_join_quoted(present)}." if present else None
     if expected.span is not UNSET:
         findings = (
             find_changes_outside(suggestion.new, old=suggestion.old, span=expected.span)
@@ -184,7 +184,7 @@ def check_expected(expected: Expected, suggestion: SuggestedCode) -> Iterator[tu
 def _edit_problem(expected: bool, suggestion: SuggestedCode) -> str | None:  # noqa: FBT001
     if expected == (suggestion.new is not None):
         return None
-    return "The job was to be changed, and is not." if expected else "The job is changed, and was not to be."
+    return "The job should have been changed." if expected else "The job should not have been changed."
 
 
 def _code_problem(expected: str, suggestion: SuggestedCode) -> str | None:
@@ -192,12 +192,12 @@ def _code_problem(expected: str, suggestion: SuggestedCode) -> str | None:
         is_equal = suggestion.new == expected
         lines = zip(suggestion.new.splitlines(keepends=True), expected.splitlines(keepends=True), strict=False)
         line = next((number for number, (new, old) in enumerate(lines, 1) if new != old), None)
-        where = f" from line {line} on" if line is not None else " at its end"
-        return None if is_equal else f"The code is another{where}."
+        where = f"from line {line}" if line is not None else "at the end"
+        return None if is_equal else f"The code differs from the expected code {where}."
     # A fenced block does not tell how its last line ended.
     if any(block.code.strip("\r\n") == expected.strip("\r\n") for block in suggestion.blocks):
         return None
-    return "No such code is suggested." if suggestion.blocks else "No code is suggested."
+    return "No code block matches the expected code." if suggestion.blocks else "The answer suggests no code."
 
 
 def _needles(needles: Needles) -> list[str]:
@@ -242,7 +242,7 @@ def score_outside_untouched(case: Case) -> Score:
     """Score whether an edit leaves the lines outside of the row's `expected.span` unchanged."""
     score = _span_score(case)
     if score is None:
-        raise Skip("no_span", "the job is not changed, or the row does not say which lines may be")
+        raise Skip("no_span", "the job is unchanged, or the row does not limit which lines may change")
     return score
 
 
@@ -256,9 +256,9 @@ def _parsed_blocks(case: Case, docs: AdaptorDocs | None) -> list[tuple[CodeBlock
 def _skip_reason(rule: Rule, code: Sequence[tuple[CodeBlock, Job]]) -> tuple[str, str] | None:
     """Return the code and message of why a rule does not apply, or None if it does."""
     if rule is adaptor_functions.known_functions and all(job.docs is None for _, job in code):
-        return "no_docs", "there is no description of this very version of the adaptor"
+        return "no_docs", "docs for this exact version of the adaptor are missing"
     if not any(rule.accepts(job) for _, job in code):
-        return "not_readable", "the code is not JavaScript, or nested too deeply"
+        return "not_readable", "the code is not valid JavaScript, or is nested too deeply"
     return None
 
 

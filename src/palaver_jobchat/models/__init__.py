@@ -18,7 +18,7 @@ from palaver_jobchat.models.base import Model
 from palaver_jobchat.models.client import RetryPolicy
 from palaver_jobchat.settings import Settings
 
-MISSING_PACKAGES = "Job Chat needs more packages: pip install 'palaver[jobchat]'"
+MISSING_PACKAGES = "Job Chat requires additional packages. Install them with: pip install 'palaver[jobchat]'"
 
 
 def create_model(settings: Settings, *, api_key: str | None = None, base_url: str | None = None) -> Model:

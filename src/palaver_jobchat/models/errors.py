@@ -108,7 +108,7 @@ def failure_from_error(error: ProviderError, request: RequestInfo) -> Failure:
 
 
 def connection_lost() -> Failure:
-    message = "There was no connection to the model's provider, or it broke off. Try again."
+    message = "Could not connect to the model's provider, or the connection was lost. Try again."
     return Failure("connection_error", message, status=503)
 
 
@@ -143,24 +143,24 @@ def _failure_by_status(error: ProviderError, request: RequestInfo) -> Failure:
     match error.status:
         case 401:
             advice = "Check api_key." if request.key_source == "request" else f"Check {request.setting} on the server."
-            message = f"The model's provider did not accept the key of the {request.key_source}. {advice}"
+            message = f"The model's provider rejected the {request.key_source}'s key. {advice}"
             return Failure("auth_error", message, status=401, details={"key": request.key_source})
         case 403:
-            return Failure("forbidden", _with_detail("The model's provider does not allow this", detail), status=403)
+            return Failure("forbidden", _with_detail("The model's provider denied access", detail), status=403)
         case 404:
-            start = f"The provider has no model {request.model!r} for this key."
-            return Failure("not_found", f"{start} Set another with PALAVER_JOBCHAT_MODEL.", status=404)
+            start = f"Model {request.model!r} not found or not available with this key."
+            return Failure("not_found", f"{start} Set another PALAVER_JOBCHAT_MODEL.", status=404)
         case 413:
             return _too_long(request)
         case 400 if _TOO_LONG.search(detail):
             return _too_long(request)
         case 400:
-            return Failure("bad_request", _with_detail("The model's provider refused the request", detail), status=400)
+            return Failure("bad_request", _with_detail("The model's provider rejected the request", detail), status=400)
         case 422:
-            message = _with_detail("The model's provider could not use the request", detail)
+            message = _with_detail("The model's provider could not process the request", detail)
             return Failure("invalid_request", message, status=422)
         case 429:
-            return _retry_later("rate_limit", "The model's provider takes no more requests for now", error, status=429)
+            return _retry_later("rate_limit", "The model's provider is limiting requests", error, status=429)
         case 529:
             return _retry_later("overloaded", "The model's provider is overloaded", error, status=503)
         case _:
@@ -182,7 +182,7 @@ def _retry_later(code: str, start: str, error: ProviderError, *, status: int) ->
 
 def _too_long(request: RequestInfo) -> Failure:
     largest = max(request.field_sizes, key=lambda name: request.field_sizes[name], default="content")
-    message = f"This is too long for the model. Shorten {largest}, the largest field, or leave it out."
+    message = f"The prompt is too long for the model. Shorten {largest}, the largest field, or leave it out."
     return Failure("prompt_too_long", message, status=413, details={"fields": dict(request.field_sizes)})
 
 

@@ -163,7 +163,7 @@ class OpenAI(SdkModel[AsyncOpenAI]):
         anthropic_url: str | None = None,
     ) -> None:
         if not model:
-            raise PalaverError("The provider openai needs to be told which model: set PALAVER_JOBCHAT_MODEL.")
+            raise PalaverError("Provider 'openai' requires a model. Set PALAVER_JOBCHAT_MODEL.")
         super().__init__(model=model, max_tokens=max_tokens, retry_policy=retry_policy, api_key=api_key)
         self._base_url = base_url or OPENAI_URL
         self._anthropic_origins = {
@@ -174,7 +174,7 @@ class OpenAI(SdkModel[AsyncOpenAI]):
         info = self._request_info(request)
         if info.key.startswith("sk-ant-") and _origin(self._base_url) not in self._anthropic_origins:
             message = (
-                "The key is one of Anthropic's, and the model is not. Send a key for this server's model, or none."
+                "api_key is an Anthropic key, but this server uses another provider. Send that provider's key, or none."
             )
             raise Failure("bad_request", message, status=400)
         body = self._request_body(request)

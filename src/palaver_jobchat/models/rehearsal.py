@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NOTICE: Final = {
     "level": "info",
-    "text": "This is a rehearsal: no model was asked. The answer is a script's; what becomes of it is as it would be.",
+    "text": "This is a rehearsal: no model was called. The answer is scripted; edits are applied and checked as usual.",
 }
 """Value of the `notice` part, shown above the answer."""
 
@@ -58,7 +58,7 @@ class RehearsalModel:
             return self._model
 
 
-OPENING_SENTENCE: Final = "Rehearsal: no model was asked."
+OPENING_SENTENCE: Final = "Rehearsal: no model was called."
 _DELAY_S: Final = 0.015
 _CHUNK_CHARACTERS: Final = 12  # About what a model sends per delta.
 _MAX_CHUNKS: Final = 80
@@ -93,19 +93,19 @@ get('/patients', {{ query: {{ limit: 100 }} }});
 {_LOG_STEP}
 """
 _MEANINGS: Final = {
-    "get": "asks for a resource and leaves it in state.data",
-    "post": "sends a body",
-    "put": "sends a body that takes the place of what is there",
-    "patch": "sends a change",
+    "get": "fetches a resource and puts it in state.data",
+    "post": "sends data",
+    "put": "sends data that replaces a resource",
+    "patch": "sends a partial update",
     "del": "deletes a resource",
-    "fn": "runs code of its own and returns state",
+    "fn": "runs your own code and returns state",
     "fnIf": "runs an operation if a condition holds",
     "each": "runs an operation once for every item",
-    "cursor": "remembers how far the last run came",
-    "query": "asks with a query",
+    "cursor": "remembers where the last run left off",
+    "query": "runs a query",
     "create": "creates a record",
-    "update": "changes a record",
-    "upsert": "creates a record or changes the one that is there",
+    "update": "updates a record",
+    "upsert": "creates a record, or updates it if it exists",
 }
 
 
@@ -146,7 +146,7 @@ def _parse_request(body: dict[str, Any]) -> _Question:
 
 
 def _create_step(question: _Question) -> dict[str, Any]:
-    text = "I'll write a small job that asks for patients and logs how many there are."
+    text = "I'll write a small job that fetches patients and logs how many there are."
     return _suggestion(question, text, [{"action": "rewrite", "new_code": _NEW_JOB}], code=_NEW_JOB)
 
 
@@ -155,7 +155,7 @@ def _change_step(question: _Question) -> dict[str, Any]:
     if rename is not None:
         return _rename_step(question, rename[1], rename[2])
     if _LOG_STEP in question.job.replace("\r\n", "\n"):
-        return _step("The job logs how many records there are already. I leave it as it is.")
+        return _step("The job already logs how many records there are, so I won't change it.")
     text = "I'll add a step at the end that logs how many records there are."
     return _suggestion(question, text, [_append_edit(question.job)], code=_LOG_STEP)
 
@@ -164,7 +164,7 @@ def _rename_step(question: _Question, old: str, new: str) -> dict[str, Any]:
     pattern = re.compile(rf"(?<![\w$]){re.escape(old)}(?![\w$])")
     count = len(pattern.findall(question.job))
     if not count:
-        return _step(f"There is no `{old}` in the job, so there is nothing to rename.")
+        return _step(f"`{old}` doesn't occur in the job, so there's nothing to rename.")
     renamed = pattern.sub(lambda _: new, question.job)
     if count == question.job.count(old):
         edit = {"action": "replace_all", "old_code": old, "new_code": new}
@@ -190,17 +190,17 @@ def _explanation(question: _Question) -> Iterator[str]:
         return
     names = _OPERATION.findall(question.job)
     if not names:
-        yield "A job is a list of operations, run in order; each takes the state that the one before it left."
-        yield "This job is empty. Ask for one to be written, and a small one will be suggested."
+        yield "A job is a list of operations that run in order. Each one receives the state returned by the one before."
+        yield "This job is empty. Ask me to write one, and I'll suggest a small example."
         return
     yield f"The job has {len(names)} operation{'' if len(names) == 1 else 's'}:"
     yield "\n".join(f"{number}. {line}" for number, line in enumerate(map(_operation_line, names), 1))
-    yield "Ask for a change, such as “rename … to …”, to see how one is suggested."
+    yield "To see a suggested edit, ask for a change, such as “rename … to …”."
 
 
 def _operation_line(name: str) -> str:
     meaning = _MEANINGS.get(name.rpartition(".")[2])
-    return f"`{name}` {meaning}." if meaning else f"`{name}`, a function of the adaptor."
+    return f"`{name}` {meaning}." if meaning else f"`{name}` is a function of the adaptor."
 
 
 def _log_error(question: _Question) -> str:
@@ -208,7 +208,7 @@ def _log_error(question: _Question) -> str:
     for number, line in enumerate(question.log.splitlines(), 1):
         if _ERROR.search(line):
             location = _job_line(question.job.splitlines(), question.log.splitlines()[number - 1 :])
-            text = f"Line {number} of the log tells of an error:\n\n```\n{line.strip()}\n```"
+            text = f"Line {number} of the log reports an error:\n\n```\n{line.strip()}\n```"
             return f"{text}\n\n{location}" if location else text
     return ""
 
@@ -219,12 +219,12 @@ def _job_line(job: list[str], log: list[str]) -> str:
     for match in _LINE.finditer(text):
         number = int(match[1] or match[2])
         if 1 <= number <= len(job) and job[number - 1].strip():
-            return f"It is about line {number} of the job:\n\n```js\n{job[number - 1].strip()}\n```"
+            return f"It refers to line {number} of the job:\n\n```js\n{job[number - 1].strip()}\n```"
     name_match = _NAME_IN_ERROR.search(text)
     name = (name_match[1] or name_match[2]) if name_match is not None else None
     for number, line in enumerate(job, 1):
         if name is not None and re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", line):
-            return f"`{name}` stands in line {number} of the job:\n\n```js\n{line.strip()}\n```"
+            return f"`{name}` is on line {number} of the job:\n\n```js\n{line.strip()}\n```"
     return ""
 
 

@@ -68,7 +68,7 @@ class ScriptedModel:
 def _script_step(request: ModelRequest) -> ScriptStep:
     """Return the step for a request. Only corrections must edit, and they are the second request of an answer."""
     if request.script is None:
-        raise Failure("bad_request", "This server's model plays scripts: send one as model_script.", status=400)
+        raise Failure("bad_request", "This server uses a scripted model. Send a script as model_script.", status=400)
     try:
         script = read_script(request.script)
     except PalaverError as error:

@@ -23,7 +23,7 @@ def known_functions(job: Job) -> Iterator[Remark]:
         if not operation.is_bare or operation.name in known:
             continue
         close = get_close_matches(operation.name[:100], known, n=1)
-        hint = f" Is `{close[0]}` meant?" if close else ""
+        hint = f" Did you mean `{close[0]}`?" if close else ""
         message = f"{docs.adaptor.name}@{docs.version} has no function `{operation.name}`.{hint}"
         yield Remark("error", operation.call.line, message)
 
@@ -48,5 +48,5 @@ def json_path(job: Job) -> Iterator[Remark]:
                 continue
             path = string_value(unwrap(argument))
             if path is not None and not path.startswith(("$", SUBSTITUTION)):
-                message = f"A path begins with `$`: `'$.{path.strip('.')}'`, or lazy state without quotes."
+                message = f"Paths must start with `$`: write `'$.{path.strip('.')}'`, or use lazy state without quotes."
                 yield Remark("warning", argument.line, message)

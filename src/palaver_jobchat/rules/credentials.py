@@ -21,7 +21,7 @@ _IN_URL = re.compile(rf"://[^\s/:@{SUBSTITUTION}]+:[^\s/@{SUBSTITUTION}]+@")
 _IN_QUERY = re.compile(
     rf"[?&](?:access_?token|api[_-]?key|client_?secret|password|token)=[^&\s{SUBSTITUTION}]{{4,}}", re.IGNORECASE
 )
-_ADVICE = "Put it into the credential of the step, and read it from `$.configuration`."
+_ADVICE = "Store it in the step's credential and read it from `$.configuration`."
 
 
 @rule("no_credentials", accepts_invalid_code=True)
@@ -54,11 +54,11 @@ def _named_secret(name: Node | None, value: Node | None) -> str | None:
     # A lone "Bearer " is completed by a token elsewhere.
     if key not in _SECRET_NAMES or text.strip().lower() in ("basic", "bearer"):
         return None
-    return f"A text stands under `{name.text.strip(chr(39) + chr(34))}`."
+    return f"`{name.text.strip(chr(39) + chr(34))}` is hard-coded."
 
 
 def _literal_secret(node: Node) -> str | None:
-    return "This text looks like a credential." if _contains_secret(string_value(node) or "") else None
+    return "This string looks like a credential." if _contains_secret(string_value(node) or "") else None
 
 
 def _contains_secret(text: str) -> bool:

@@ -39,6 +39,6 @@ def no_placeholders(job: Job) -> Iterator[Remark]:
         if node.kind == "comment":
             for offset, line in enumerate(node.text.split("\n")):
                 if _IN_COMMENTS.search(line):
-                    yield Remark("warning", node.line + offset, "This comment stands for something to be written.")
+                    yield Remark("warning", node.line + offset, "This comment is a placeholder for missing code.")
         elif (text := string_value(node)) is not None and _IN_STRINGS.search(text):
-            yield Remark("warning", node.line, "This text stands for one to be filled in.")
+            yield Remark("warning", node.line, "This string is a placeholder.")

@@ -165,7 +165,7 @@ def returns_state(job: Job) -> Iterator[Remark]:
         for argument in operation.arguments if operation.is_bare else ():
             function = unwrap(argument)
             if function.kind in FUNCTIONS and function not in steps and not returns_always(function):
-                message = f"This function gives `{operation.name}` nothing on some path: it should return a value."
+                message = f"The function passed to `{operation.name}` doesn't return a value on every path."
                 yield Remark("warning", function.line, message)
 
 
@@ -175,16 +175,16 @@ def _check_step(step: StateFunction) -> Iterator[Remark]:
         where = (
             "on every path"
             if any(return_value(statement) for statement in return_statements(function))
-            else "at its end"
+            else "at the end"
         )
-        message = f"The function given to `{step.callee}` must return state {where}, or the next operation gets none."
+        message = f"The function passed to `{step.callee}` must return state {where}, or the next operation gets none."
         yield Remark("error", function.line, message)
     for statement in return_statements(function):
         if return_value(statement) is None:
-            yield Remark("error", statement.line, "This `return` gives no state to the next operation.")
+            yield Remark("error", statement.line, "This `return` passes no state to the next operation.")
     for expression in return_values(function):
         if (what := _non_state_description(expression, step)) is not None:
-            yield Remark("error", expression.line, f"The function given to `{step.callee}` returns {what}, not state.")
+            yield Remark("error", expression.line, f"The function passed to `{step.callee}` returns {what}, not state.")
 
 
 def _non_state_description(expression: Node, step: StateFunction) -> str | None:
@@ -194,15 +194,15 @@ def _non_state_description(expression: Node, step: StateFunction) -> str | None:
         case kind if kind in _PLAIN_VALUES:
             return "a plain value"
         case "identifier" if expression.text in parts:
-            return "a part of state"
+            return "part of state"
         case "member_expression" | "subscript_expression" if _root(expression) in state_names:
-            return "a part of state"
+            return "part of state"
         case "assignment_expression":
             right = expression.child("right")
             assigned = unwrap(right) if right is not None else None
             # `state => (state = { ...state })` is odd but correct.
             left = expression.child("left")
-            return None if assigned is None or (left is not None and left.text in state_names) else "what it assigned"
+            return None if assigned is None or (left is not None and left.text in state_names) else "the assigned value"
         case "call_expression":
             return _non_state_call(expression, state_names)
         case _:
@@ -219,7 +219,7 @@ def _non_state_call(call: Node, state_names: set[str]) -> str | None:
         return "nothing"
     target = callee.child("object")
     if root in state_names and target is not None and target.kind != "identifier" and method.text in _LIST_METHODS:
-        return "a part of state"
+        return "part of state"
     return None
 
 
@@ -256,9 +256,9 @@ def keeps_state(job: Job) -> Iterator[Remark]:
             if expression.kind != "object" or _spreads_state(expression, parts):
                 continue
             if last is not None and last.start <= step.function.start < last.end:
-                yield Remark("note", expression.line, "This drops the rest of state at the end of the job.")
+                yield Remark("note", expression.line, "This drops the rest of the state at the end of the job.")
             else:
-                message = "This drops the rest of state, also its configuration. Return `{ ...state, … }`."
+                message = "This drops the rest of the state, including `configuration`. Return `{ ...state, … }`."
                 yield Remark("warning", expression.line, message)
 
 
@@ -319,15 +319,17 @@ def lazy_state(job: Job) -> Iterator[Remark]:
     operations = {operation.call for operation in job.operations.all}
     for node in job.scopes.free_references("$"):
         if _is_assigned(node):
-            yield Remark("error", node.line, "`$` cannot be assigned to. Change state inside `fn`.")
+            yield Remark("error", node.line, "Can't assign to `$`. Change state inside `fn`.")
         elif not any(outer.kind == "arguments" and outer.parent in operations for outer in node.ancestors()):
-            yield Remark("error", node.line, "`$` means something only in the arguments of an operation.")
+            yield Remark("error", node.line, "`$` only works in the arguments of an operation.")
         elif functions := [outer for outer in node.ancestors() if outer.kind in FUNCTIONS]:
             # `$.items.map(item => …$…)` may work.
             level = "warning" if all(_is_plain_callback(function, operations) for function in functions) else "error"
-            yield Remark(level, node.line, "Inside a function `$` is not state. Use the function's own `state`.")
+            yield Remark(level, node.line, "`$` doesn't work inside a function. Use the function's `state` parameter.")
         elif node.field != "object":
-            yield Remark("warning", node.line, "`$` alone stays `$`. For the whole state give `state => state`.")
+            yield Remark(
+                "warning", node.line, "`$` alone isn't resolved. To pass the whole state, use `state => state`."
+            )
 
 
 def _is_assigned(node: Node) -> bool:
@@ -358,9 +360,9 @@ def _is_plain_callback(function: Node, operations: set[Node]) -> bool:
 def no_bare_state(job: Job) -> Iterator[Remark]:
     for node in job.scopes.free_references("state"):
         message = (
-            "There is no `state` yet when this is read. Use `$`, or a function that takes `state`."
+            "`state` isn't defined here. Use `$`, or a function with a `state` parameter."
             if node.function is None
-            else "This function does not take `state`, and there is no other."
+            else "This function has no `state` parameter, so `state` is undefined."
         )
         yield Remark("error", node.line, message)
 
@@ -381,7 +383,7 @@ def no_state_call(job: Job) -> Iterator[Remark]:
             continue
         values = arguments(node)
         if len(values) == 1 and values[0].kind == "identifier" and values[0].text in _STATE_NAMES:
-            message = f"`{name}(…)` is called with state by hand. Make it an operation of its own at the top level."
+            message = f"`{name}(…)` is called with state manually. Make it a separate operation at the top level."
             yield Remark("warning", node.line, message)
 
 
@@ -401,4 +403,4 @@ def _called_operation(job: Job, call: Node) -> str | None:
 @rule("no_alter_state")
 def no_alter_state(job: Job) -> Iterator[Remark]:
     for node in job.scopes.free_references("alterState"):
-        yield Remark("warning", node.line, "`alterState` is the old name of `fn`, and going away. Use `fn`.")
+        yield Remark("warning", node.line, "`alterState` is deprecated. Use `fn`.")

@@ -11,10 +11,10 @@ from palaver_jobchat.rules.scopes import Declaration
 @rule("parses", accepts_invalid_code=True)
 def parses(job: Job) -> Iterator[Remark]:
     for problem in job.program.syntax.errors:
-        message = f"This is not JavaScript: {problem.message} (column {problem.column})."
+        message = f"Syntax error: {problem.message} (column {problem.column})."
         yield Remark("error", problem.line, message)
     if job.program.syntax.ok and job.is_too_deep:
-        yield Remark("note", 1, "This code is nested too deeply to be checked.")
+        yield Remark("note", 1, "The code is nested too deeply to check.")
 
 
 @rule("no_import")
@@ -22,9 +22,11 @@ def no_import(job: Job) -> Iterator[Remark]:
     for node in job.root.walk():
         match node.kind:
             case "import_statement":
-                yield Remark("error", node.line, "A job cannot import: the adaptor's functions are simply there.")
+                yield Remark(
+                    "error", node.line, "Jobs can't use `import`. The adaptor's functions are already available."
+                )
             case "export_statement":
-                yield Remark("error", node.line, "A job cannot export: its output is the state.")
+                yield Remark("error", node.line, "Jobs can't use `export`; a job's output is its final state.")
             case "call_expression":
                 callee = node.child("function")
                 if callee is None:
@@ -32,7 +34,9 @@ def no_import(job: Job) -> Iterator[Remark]:
                 is_require = callee.kind == "identifier" and callee.text == "require"
                 if callee.kind == "import" or (is_require and job.scopes.binding(callee) is None):
                     yield Remark(
-                        "error", node.line, f"A job cannot use `{callee.text}`: it has its adaptor's functions."
+                        "error",
+                        node.line,
+                        f"Jobs can't use `{callee.text}`; only the adaptor's functions are available.",
                     )
             case _:
                 pass
@@ -60,9 +64,11 @@ def top_level_operations(job: Job) -> Iterator[Remark]:
         if statement.kind in _ALLOWED_STATEMENTS:
             continue
         if statement.kind in _DECLARATIONS:
-            yield Remark("note", statement.line, "This stands outside of all operations, where it sees no state.")
+            yield Remark(
+                "note", statement.line, "This declaration is outside all operations, so it can't access state."
+            )
         elif statement.kind != "expression_statement":
-            yield Remark("error", statement.line, "Only operations may stand here. Put this inside `fn`.")
+            yield Remark("error", statement.line, "Only operations are allowed at the top level. Put this inside `fn`.")
         elif (message := _statement_problem(statement, operations)) is not None:
             yield Remark("error", statement.line, message)
 
@@ -77,7 +83,7 @@ def _statement_problem(statement: Node, operations: set[Node]) -> str | None:
     first = chain_start(expression)
     if first in operations or _is_other_rules_concern(first):
         return None
-    return "This call is not an operation: it runs before the job does. Put it inside `fn`."
+    return "This call is not an operation and runs before the job starts. Put it inside `fn`."
 
 
 def _is_other_rules_concern(call: Node) -> bool:
@@ -96,7 +102,7 @@ def no_top_level_await(job: Job) -> Iterator[Remark]:
     for node in job.root.walk(skip_inside=FUNCTIONS):
         if node.kind == "await_expression" or (node.kind == "for_in_statement" and node.has("await")):
             yield Remark(
-                "error", node.line, "`await` cannot stand here: operations run in order, and wait for each other."
+                "error", node.line, "`await` isn't allowed at the top level; operations already run one after another."
             )
 
 
@@ -110,7 +116,7 @@ def no_duplicate_declarations(job: Job) -> Iterator[Remark]:
                 continue
             reported.add(key)
             first, second = pair
-            yield Remark("error", second.line, f"`{first.name}` is already declared in line {first.line}.")
+            yield Remark("error", second.line, f"`{first.name}` is already declared on line {first.line}.")
 
 
 def _find_clash(declarations: list[Declaration]) -> tuple[Declaration, Declaration] | None:

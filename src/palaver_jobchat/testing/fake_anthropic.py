@@ -325,7 +325,7 @@ class FakeAnthropic:
             try:
                 runner.run(self._serve())
             except OSError as error:
-                self._started.set_exception(PalaverError(f"The fake model cannot listen: {error}."))
+                self._started.set_exception(PalaverError(f"The fake model cannot listen on the port: {error}."))
 
     async def _serve(self) -> None:
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
@@ -355,7 +355,7 @@ class FakeAnthropic:
         """Record a request; return it with its validation error."""
         request = ReceivedRequest(exchange)
         if exchange.path != _PATH or exchange.method != "POST":
-            message = f"{exchange.method} {exchange.path} is not what this server answers: POST {_PATH}."
+            message = f"Not found: {exchange.method} {exchange.path}. This server only supports POST {_PATH}."
             return ScriptError(status=405 if exchange.path == _PATH else 404, message=message), request
         self.requests.append(request)
         try:

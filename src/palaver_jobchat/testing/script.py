@@ -59,7 +59,7 @@ class ScriptBlock(_StrictStruct, frozen=True):
 
     def __post_init__(self) -> None:
         if sum(value is not None for value in (self.text, self.thinking, self.tool, self.raw_tool)) != 1:
-            raise ValueError("A block is one of text, thinking, tool and raw_tool")
+            raise ValueError("A block must have exactly one of text, thinking, tool and raw_tool")
 
     @property
     def tool_call(self) -> RawTool | None:
@@ -113,9 +113,9 @@ class ScriptStep(_StrictStruct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.text is not None and self.blocks is not None:
-            raise ValueError("A step has text or blocks, not both")
+            raise ValueError("A step can't have both text and blocks")
         if self.chunks < 1 or self.delay < 0:
-            raise ValueError("chunks must be at least 1, and delay at least 0")
+            raise ValueError("chunks must be at least 1 and delay at least 0")
 
     @property
     def content(self) -> list[ScriptBlock]:
@@ -138,7 +138,7 @@ def read_step(value: object) -> ScriptStep:
     try:
         return value if isinstance(value, ScriptStep) else msgspec.convert(value, ScriptStep)
     except msgspec.ValidationError as error:
-        raise PalaverError(f"A step of the model's script cannot be played: {error}.") from error
+        raise PalaverError(f"Invalid step in the model's script: {error}.") from error
 
 
 def read_script(value: object) -> list[ScriptStep]:
@@ -147,7 +147,7 @@ def read_script(value: object) -> list[ScriptStep]:
         try:
             value = msgspec.json.decode(value.read_bytes())
         except (OSError, msgspec.DecodeError) as error:
-            raise PalaverError(f"The model's script cannot be read: {error}.") from error
+            raise PalaverError(f"Cannot read the model's script: {error}.") from error
     if not isinstance(value, list):
         raise PalaverError("The model's script must be a list of steps.")
     return [read_step(step) for step in cast("list[object]", value)]

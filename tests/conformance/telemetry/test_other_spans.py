@@ -45,7 +45,7 @@ def test_a_langchain_retriever_span_has_its_query_and_documents(emitted: RunEmit
 def test_a_failed_model_call_shows_its_input_and_its_exception(emitted: RunEmitter) -> None:
     table = emitted("openai_sdk.py")
     (row,) = table.rows("failed")
-    message = "Error code: 404 - No workflow 'gpt-of-nobody'. Known: gpt-4o-mini."
+    message = "Error code: 404 - Workflow 'gpt-of-nobody' not found. Available: gpt-4o-mini."
 
     assert pick_fields(row, "status", "model", "errors", "input_tokens") == {
         "status": "error",

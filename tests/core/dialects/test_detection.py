@@ -301,7 +301,7 @@ def test_the_speaker_is_any_role_or_a_known_sender_or_author(element: dict[str, 
         ({"role": "user"}, (None, "is not a list of messages")),
         ([U, "hi"], (1, "is not an object")),
         ([U, {"content": "hi"}], (1, "has no role")),
-        ([{"role": "user"}], (0, "says nothing that we can read (content, parts, tool_calls …)")),
+        ([{"role": "user"}], (0, "has no supported content (content, parts, tool_calls, …)")),
         ([{"role": "admin", "content": "all"}], (None, "has no message with a known role")),
     ],
 )

@@ -67,19 +67,22 @@ def test_messages_are_read_element_by_element(value: Any, expected: list[Message
 @pytest.mark.parametrize(
     ("value", "message", "pointer"),
     [
-        ("hi", "The history is not a list of messages.", "/messages"),
-        (None, "The history is not a list of messages.", "/messages"),
+        ("hi", "The message history is not a list of messages.", "/messages"),
+        (None, "The message history is not a list of messages.", "/messages"),
         ([U, "hi"], "Message 1 is not an object.", "/messages/1"),
         ([{"content": "hi"}], "Message 0 has no role.", "/messages/0"),
         (
             [U, {"role": "user"}],
-            "Message 1 says nothing that we can read (content, parts, tool_calls …).",
+            "Message 1 has no supported content (content, parts, tool_calls, …).",
             "/messages/1",
         ),
-        ([{"role": "admin", "content": "all"}], "The history has no message with a known role.", "/messages"),
+        ([{"role": "admin", "content": "all"}], "The message history has no message with a known role.", "/messages"),
         (
             [{"role": "assistant", "tool_calls": [{"name": "f", "args": {"a": Unwritable()}}]}],
-            "The history holds a dict that is not JSON (Unwritable has no JSON form).",
+            (
+                "The message history contains a value of type dict "
+                "that is not JSON-serializable (unsupported type Unwritable)."
+            ),
             "/messages",
         ),
     ],
@@ -219,5 +222,5 @@ def test_a_too_deep_part_is_rejected_by_read_and_empty_in_a_conversation(name: A
     assert result.messages == (Message.assistant(Data(f"{name}:x"), Text(long)),) or result.messages == (
         Message.assistant(Text(long), Data(f"{name}:x")),
     )
-    with pytest.raises(InvalidMessages, match="The history holds a"):
+    with pytest.raises(InvalidMessages, match="The message history contains a"):
         dialects.read([element])

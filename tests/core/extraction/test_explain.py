@@ -28,7 +28,7 @@ def reasons(value: Any, search: Search = "wide") -> list[str]:
     ("value", "expected"),
     [
         # Lists
-        ({"messages": [U, A, {"content": "x"}]}, ["/messages: element 2 has no role (it has content)"]),
+        ({"messages": [U, A, {"content": "x"}]}, ["/messages: element 2 has no role (keys: content)"]),
         ({"messages": [U, {}]}, ["/messages: element 1 has no role: it is empty"]),
         ({"messages": [U, 5]}, ["/messages: element 1 is not an object"]),
         ({"messages": []}, ["/messages: is an empty list"]),
@@ -44,16 +44,16 @@ def reasons(value: Any, search: Search = "wide") -> list[str]:
             ["/logs: has no message with a known role (admin, guest)"],
         ),
         ({"logs": [{"type": "system", "content": "started"}]}, ["/logs: has no message with a known role"]),
-        ({"messages": [[U], [A]]}, ["/messages: holds 2 lists, and several are no conversation"]),
+        ({"messages": [[U], [A]]}, ["/messages: contains 2 lists, not a single conversation"]),
         ({"messages": [[1]]}, ["/messages/0: element 0 is not an object"]),
         (
             [{"messages": [U]}],
-            ["the value: element 0 has no role; it holds a conversation, but a list is not searched inside"],
+            ["the value: element 0 has no role; it contains a conversation, but list elements are not searched"],
         ),
         # Objects that were meant as messages
         ({"role": "admin", "content": "x"}, ["the value: has no message with a known role (admin)"]),
-        ({"input": {"content": "x"}}, ["/input: has no role (it has content)"]),
-        ({"message": {"content": "x"}}, ["/message: has no role (it has content)"]),
+        ({"input": {"content": "x"}}, ["/input: has no role (keys: content)"]),
+        ({"message": {"content": "x"}}, ["/message: has no role (keys: content)"]),
         # Wrappers
         (
             {"inputs": {"prompt": [1]}, "data": {"outputs": {"completion": [{}]}}},
@@ -64,7 +64,7 @@ def reasons(value: Any, search: Search = "wide") -> list[str]:
         ),
         (
             nested("data.data.data.data.data.data.data", {"messages": [U]}),
-            ["/data/data/data/data/data/data/data: stands below more than 6 keys, too deep to be looked at"],
+            ["/data/data/data/data/data/data/data: is nested more than 6 keys deep and was not searched"],
         ),
         # Texts
         ("hello", ["the value: is text, not messages"]),
@@ -75,48 +75,48 @@ def reasons(value: Any, search: Search = "wide") -> list[str]:
         ({"output.value": text({"messages": [5]})}, ["/output.value/messages: element 0 is not an object"]),
         (
             {"outputs": '{"messages": [{"role": "us'},
-            ["/outputs: is text that begins like JSON and is none: was it cut off, or is it nested too deep?"],
+            ["/outputs: looks like JSON but is invalid; it may be truncated or nested too deep"],
         ),
         (
             text({"data": text({"data": text({"messages": text([U])})})}),
-            ["/data/data/messages: is text in a text in a text: no more than 3 are opened"],
+            ["/data/data/messages: is JSON text nested more than 3 levels deep, so it was not decoded"],
         ),
         # Responses of model APIs
-        ({"choices": [{"message": {"content": "x"}}]}, ["/choices: element 0 has no role (it has content)"]),
+        ({"choices": [{"message": {"content": "x"}}]}, ["/choices: element 0 has no role (keys: content)"]),
         (
             {"choices": [{"delta": {"index": 0}}]},
-            ["/choices: element 0 says nothing that we can read (content, parts, tool_calls …)"],
+            ["/choices: element 0 has no supported content (content, parts, tool_calls, …)"],
         ),
-        ({"choices": [{"index": 0}, 5]}, ["/choices: no element of it holds a message"]),
+        ({"choices": [{"index": 0}, 5]}, ["/choices: has no element with a message"]),
         ({"choices": []}, ["/choices: is an empty list"]),
         (
             {"candidates": [{"content": {"x": 1}}]},
-            ["/candidates: element 0 says nothing that we can read (content, parts, tool_calls …)"],
+            ["/candidates: element 0 has no supported content (content, parts, tool_calls, …)"],
         ),
-        ({"generations": [[{"text": "x"}]]}, ["/generations: no element of it holds a message"]),
-        ({"generations": [[{"message": {"x": 1}}]]}, ["/generations: element 0 has no role (it has x)"]),
+        ({"generations": [[{"text": "x"}]]}, ["/generations: has no element with a message"]),
+        ({"generations": [[{"message": {"x": 1}}]]}, ["/generations: element 0 has no role (keys: x)"]),
         # No known keys
-        ({"id": 7, "title": "x"}, ["the value: has no list under any of the known keys (it has id, title)"]),
+        ({"id": 7, "title": "x"}, ["the value: has no list under a known key (keys: id, title)"]),
         (
             dict.fromkeys(map(str, range(50))),
-            ["the value: has no list under any of the known keys (it has 0, 1, 2, 3, 4, 5, 6, 7 and 42 more)"],
+            ["the value: has no list under a known key (keys: 0, 1, 2, 3, 4, 5, 6, 7 and 42 more)"],
         ),
-        ({"k" * 50: 1, 2: 3}, [f"the value: has no list under any of the known keys (it has {'k' * 40}…, int)"]),
-        ({"\ud800": 1}, ["the value: has no list under any of the known keys (it has \ufffd)"]),
+        ({"k" * 50: 1, 2: 3}, [f"the value: has no list under a known key (keys: {'k' * 40}…, int)"]),
+        ({"\ud800": 1}, ["the value: has no list under a known key (keys: \ufffd)"]),
         (
             {"inputs": {"question": "x"}, "outputs": {}, "score": 1},
             [
-                "the value: has no list under any of the known keys (it has inputs, outputs, score)",
-                "/inputs: has no list under any of the known keys (it has question)",
+                "the value: has no list under a known key (keys: inputs, outputs, score)",
+                "/inputs: has no list under a known key (keys: question)",
                 "/outputs: is an empty object",
             ],
         ),
-        ({"dialog": [U]}, ["/dialog: holds a conversation, but is not one of the keys that are looked under"]),
+        ({"dialog": [U]}, ["/dialog: contains a conversation, but this key is not searched"]),
         ({}, ["the value: is an empty object"]),
         (None, ["the value: is null"]),
-        (True, ["the value: is true or false"]),
+        (True, ["the value: is a boolean"]),
         (1.5, ["the value: is a number"]),
-        ("", ["the value: is empty text"]),
+        ("", ["the value: is an empty string"]),
         (b"x", ["the value: is not a JSON value"]),
     ],
 )
@@ -127,17 +127,17 @@ def test_every_searched_location_has_a_reason(value: Any, expected: list[str]) -
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ({"messages": [U, {"content": "x"}]}, ["/messages: element 1 has no role (it has content)"]),
+        ({"messages": [U, {"content": "x"}]}, ["/messages: element 1 has no role (keys: content)"]),
         ({"messages": [U, 5]}, ["/messages: element 1 is not an object"]),
         ({"messages": [[U]]}, ["/messages: element 0 is not an object"]),
-        ({"messages": [{"role": "user"}]}, ["/messages: element 0 says nothing that the strict search reads"]),
+        ({"messages": [{"role": "user"}]}, ["/messages: element 0 has no content that the strict search supports"]),
         ({"messages": [{"role": "admin", "content": "x"}]}, ["/messages: has no message with a known role (admin)"]),
-        ({"messages": text([U])}, ["/messages: is text, and the strict search opens none"]),
-        ({"choices": [{"delta": {"content": "x"}}]}, ["/choices: element 0 has no role (it has content)"]),
-        ({"input": [U]}, ["/input: holds a conversation, but is not one of the keys that are looked under"]),
+        ({"messages": text([U])}, ["/messages: is JSON text, which the strict search does not decode"]),
+        ({"choices": [{"delta": {"content": "x"}}]}, ["/choices: element 0 has no role (keys: content)"]),
+        ({"input": [U]}, ["/input: contains a conversation, but this key is not searched"]),
         (
             {"candidates": [{"content": {"parts": [{"text": "x"}]}}]},
-            ["the value: has no list under any of the known keys (it has candidates)"],
+            ["the value: has no list under a known key (keys: candidates)"],
         ),
     ],
 )
@@ -163,7 +163,7 @@ def test_the_number_of_reasons_is_limited() -> None:
     assert [reason.path for reason in result[:MAX_REASONS]] == [
         f"/{wrapper}/{key}" for wrapper in ("data", "inputs", "outputs") for key in MESSAGE_LIST_KEYS
     ][:MAX_REASONS]
-    assert result[MAX_REASONS:] == (Reason("", "there are more than 20 such places"),)
+    assert result[MAX_REASONS:] == (Reason("", "has more than 20 candidates; the rest are not listed"),)
 
 
 def test_a_cyclic_object_is_explained_once() -> None:
@@ -195,8 +195,8 @@ def test_dict_and_list_subclasses_whose_methods_raise_are_explained() -> None:
             raise RuntimeError
 
     assert reasons(Odd(messages=[Odd(x=1)], choices=OddList([Odd(delta=Odd(y=1))]))) == [
-        "/messages: element 0 has no role (it has x)",
-        "/choices: element 0 says nothing that we can read (content, parts, tool_calls …)",
+        "/messages: element 0 has no role (keys: x)",
+        "/choices: element 0 has no supported content (content, parts, tool_calls, …)",
     ]
     assert reasons(Odd(), "strict") == ["the value: is an empty object"]
 

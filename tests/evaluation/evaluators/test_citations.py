@@ -29,16 +29,16 @@ def annotated_text(*urls: str) -> Text:
         ("Oslo [1, 2].", {"min": 2}, (True, 1, "")),
         ("Oslo [3].", {}, (False, 0, "no source for [3]")),
         ("Oslo [1], Bergen [0].", {}, (False, 0.5, "no source for [0]")),
-        ("Oslo.", {}, (False, 0, "0 citations; wanted 1 or more")),
+        ("Oslo.", {}, (False, 0, "citations: 0, expected at least 1")),
         ("Oslo.", {"min": 0}, (True, 0, "")),
-        ("Oslo [1].", {"min": 2}, (False, 1, "1 citations; wanted 2 or more")),
+        ("Oslo [1].", {"min": 2}, (False, 1, "citations: 1, expected at least 2")),
         ("Oslo (1).", {"marker": "(n)"}, (True, 1, "")),
         ("Oslo [^2].", {"marker": "[^n]"}, (True, 1, "")),
         ("Oslo 【1】.", {"marker": "【n】"}, (True, 1, "")),
         ("Oslo [source 2].", {"marker": "[source n]"}, (True, 1, "")),
         ("Write `rows[9]` or\n```js\nrows[8]\n```\nas said [1].", {}, (True, 1, "")),
-        ("See [here](https://a.org) and [x].", {}, (False, 0, "0 citations; wanted 1 or more")),
-        ("Oslo [9].", {"style": "annotations"}, (False, 0, "0 citations; wanted 1 or more")),
+        ("See [here](https://a.org) and [x].", {}, (False, 0, "citations: 0, expected at least 1")),
+        ("Oslo [9].", {"style": "annotations"}, (False, 0, "citations: 0, expected at least 1")),
     ],
 )
 async def test_markers_refer_to_sources_by_number(text: str, parameters: dict[str, Any], expected: Any) -> None:
@@ -108,7 +108,7 @@ async def test_sources_may_come_from_inputs() -> None:
     assert await score_summary("citations", case, {"sources": "gone"}) == (
         None,
         None,
-        "no_sources: the inputs have no 'gone'",
+        "no_sources: the inputs have no value at 'gone'",
     )
 
 

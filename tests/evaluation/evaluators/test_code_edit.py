@@ -31,12 +31,12 @@ def case_with_edit(*, expected: Any = UNSET, **overrides: Any) -> Case:
     ("overrides", "expected"),
     [
         ({}, (True, 1, "")),
-        ({"edits": [{"state": "applied"}, {"state": "failed"}]}, (False, 0.6667, "not applied")),
-        ({"edits": None}, (False, 0.6667, "not applied")),
-        ({"syntax": {"ok": False}}, (False, 0.6667, "not parses")),
-        ({"syntax": None}, (False, 0.6667, "not parses")),
-        ({"new": OLD_CODE}, (False, 0.6667, "not changed")),
-        ({"new": None, "syntax": {}}, (False, 0.3333, "not parses, changed")),
+        ({"edits": [{"state": "applied"}, {"state": "failed"}]}, (False, 0.6667, "failed checks: applied")),
+        ({"edits": None}, (False, 0.6667, "failed checks: applied")),
+        ({"syntax": {"ok": False}}, (False, 0.6667, "failed checks: parses")),
+        ({"syntax": None}, (False, 0.6667, "failed checks: parses")),
+        ({"new": OLD_CODE}, (False, 0.6667, "failed checks: changed")),
+        ({"new": None, "syntax": {}}, (False, 0.3333, "failed checks: parses, changed")),
     ],
 )
 async def test_the_last_edit_must_apply_parse_and_change_the_code(overrides: dict[str, Any], expected: Any) -> None:
@@ -49,10 +49,13 @@ async def test_the_last_edit_must_apply_parse_and_change_the_code(overrides: dic
         ({"checks": ["parses"]}, (True, 1, "")),
         ({"base_from": "context.expression"}, (True, 1, "")),
         ({"must_contain": "fn("}, (True, 1, "")),
-        ({"must_contain": ["fn(", "post("]}, (False, 0.75, "not must_contain")),
+        ({"must_contain": ["fn(", "post("]}, (False, 0.75, "failed checks: must_contain")),
         ({"must_not_contain": "eval"}, (True, 1, "")),
-        ({"must_not_contain": ["eval", "get("], "checks": []}, (False, 0, "not must_not_contain")),
-        ({"must_contain": "fn(", "must_not_contain": "fn(", "checks": []}, (False, 0.5, "not must_not_contain")),
+        ({"must_not_contain": ["eval", "get("], "checks": []}, (False, 0, "failed checks: must_not_contain")),
+        (
+            {"must_contain": "fn(", "must_not_contain": "fn(", "checks": []},
+            (False, 0.5, "failed checks: must_not_contain"),
+        ),
         ({"base_from": "context.gone"}, (None, None, "no_base: the inputs have no text at 'context.gone'")),
     ],
 )

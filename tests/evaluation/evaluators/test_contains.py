@@ -128,4 +128,4 @@ async def test_case_sensitivity_and_threshold_are_applied() -> None:
 async def test_missing_substrings_are_in_the_reason_and_details() -> None:
     one = await score_case("contains_all", answer("a"), substrings=["a", "b", "c"])
 
-    assert (one.reason, one.details) == ("not in the text: 'b', 'c'", {"found": ["a"], "missing": ["b", "c"]})
+    assert (one.reason, one.details) == ("not found: 'b', 'c'", {"found": ["a"], "missing": ["b", "c"]})

@@ -93,7 +93,7 @@ async def test_a_workflows_value_is_checked_as_json() -> None:
 
 
 async def test_the_reason_says_what_is_missing_or_does_not_match() -> None:
-    assert (await score_case("contains_json", answer("no"), kind="object")).reason == "no object in the text"
+    assert (await score_case("contains_json", answer("no"), kind="object")).reason == "no JSON object in the text"
     assert (await score_case("contains_json", answer("{}"), schema=CITY_SCHEMA)).reason.startswith(
-        "it does not meet the schema: "
+        "the JSON does not match the schema: "
     )

@@ -187,9 +187,9 @@ async def test_a_target_path_selects_the_compared_value(target: str, expected: A
 
 async def test_the_reason_says_where_the_texts_differ_or_what_is_missing() -> None:
     assert (await score_case("exact_match", answer("Oslo", expected="Osla"))).reason == (
-        "the text differs from what is expected at character 4"
+        "the text differs from the expected text at character 4"
     )
     assert (await score_case("exact_match", answer("", expected="x"))).reason == (
-        "the text differs from what is expected at character 1; empty"
+        "the text differs from the expected text at character 1; empty"
     )
     assert (await score_case("exact_match", answer("x"))).reason == "no_expected: the row has no expected answer"

@@ -28,22 +28,22 @@ async def check_summaries(expect: Any, turn: Turn) -> list[tuple[str, bool, str]
     ("text", "fault"),
     [
         ("http", None),
-        ("HTTP", "the text lacks 'HTTP'"),
+        ("HTTP", "the text does not contain 'HTTP'"),
         ({"equals": "The http adaptor has get()."}, None),
-        ({"equals": "The http adaptor"}, "the text is not 'The http adaptor'"),
+        ({"equals": "The http adaptor"}, "the text is not equal to 'The http adaptor'"),
         ({"contains": ["get(", "http"]}, None),
-        ({"contains": ["get(", "post("]}, "the text lacks 'post('"),
-        ({"contains": "x" * 100}, f"the text lacks '{'x' * 80}…'"),
+        ({"contains": ["get(", "post("]}, "the text does not contain 'post('"),
+        ({"contains": "x" * 100}, f"the text does not contain '{'x' * 80}…'"),
         ({"not_contains": "I think"}, None),
-        ({"not_contains": ["I think", "http"]}, "the text has 'http'"),
+        ({"not_contains": ["I think", "http"]}, "the text contains 'http'"),
         ({"any_of": ["post(", "get("]}, None),
-        ({"any_of": ["post(", "put("]}, "the text has none of those wanted"),
+        ({"any_of": ["post(", "put("]}, "the text contains none of the expected texts"),
         ({"matches": "(?i)HTTP"}, None),
         ({"matches": ["^The", "get$"]}, "the text does not match 'get$'"),
         ({"similar": {"to": "The http adaptor has get().", "min": 1}}, None),
         ({"similar": {"to": "The http adapter has get()"}}, None),
-        ({"similar": {"to": "zzz", "min": 0.9}}, "the text is similar by 0.00, wanted 0.9"),
-        ({"contains": "http", "not_contains": "get"}, "the text has 'get'"),
+        ({"similar": {"to": "zzz", "min": 0.9}}, "similarity 0.00, expected at least 0.9"),
+        ({"contains": "http", "not_contains": "get"}, "the text contains 'get'"),
         ({}, None),
     ],
 )
@@ -57,15 +57,15 @@ async def test_text_must_meet_all_its_expectations(text: Any, fault: str | None)
         ({"tools": "any"}, None),
         ({"tools": "none"}, "called search, fetch"),
         ({"tools": [{"name": "search"}, {"name": "fetch"}]}, None),
-        ({"tools": [{"name": "fetch"}, {"name": "search"}]}, "called search, fetch; wanted fetch, search (strict)"),
+        ({"tools": [{"name": "fetch"}, {"name": "search"}]}, "called search, fetch; expected fetch, search (strict)"),
         ({"tools": [{"name": "fetch"}, {"name": "search"}], "order": "unordered"}, None),
         ({"tools": [{"name": "fetch"}], "order": "in_order"}, None),
         ({"tools": [{"name": "fetch"}], "order": "superset"}, None),
-        ({"tools": [{"name": "fetch"}], "order": "subset"}, "called search, fetch; wanted fetch (subset)"),
+        ({"tools": [{"name": "fetch"}], "order": "subset"}, "called search, fetch; expected fetch (subset)"),
         ({"tools": [{"name": "search", "arguments": {"q": "http"}}], "order": "superset"}, None),
         (
             {"tools": [{"name": "search", "arguments": {"q": "http"}, "match": "exact"}], "order": "superset"},
-            "called search, fetch; wanted search (superset)",
+            "called search, fetch; expected search (superset)",
         ),
         (
             {
@@ -81,9 +81,9 @@ async def test_text_must_meet_all_its_expectations(text: Any, fault: str | None)
         ({"tools": [{"name": "fetch", "arguments": {"url": 1}, "match": "ignore"}], "order": "superset"}, None),
         (
             {"tools": [{"name": "fetch", "arguments": {}}], "order": "superset"},
-            "called search, fetch; wanted fetch (superset)",
+            "called search, fetch; expected fetch (superset)",
         ),
-        ({"tools": []}, "called search, fetch; wanted nothing (strict)"),
+        ({"tools": []}, "called search, fetch; expected none (strict)"),
     ],
 )
 async def test_tool_calls_must_match_the_expected_calls_and_order(expect: Any, fault: str | None) -> None:
@@ -94,7 +94,7 @@ async def test_tool_expectations_of_a_turn_without_calls() -> None:
     assert await check_summaries({"tools": "none"}, TEXT_TURN) == [("tools", True, "")]
     assert await check_summaries({"tools": "any"}, TEXT_TURN) == [("tools", False, "no tool was called")]
     assert await check_summaries({"tools": [{"name": "a"}]}, TEXT_TURN) == [
-        ("tools", False, "called nothing; wanted a (strict)")
+        ("tools", False, "called no tools; expected a (strict)")
     ]
     assert await check_summaries({"order": "strict"}, TEXT_TURN) == []
 
@@ -107,27 +107,27 @@ DATA_TURN = turn(Message.assistant(Data(name="chart", value={"a": 1}), Data(name
     ("expect", "turn", "fault"),
     [
         ({"json": {"a.b[0]": 1.0, "$.a.b[1]": True, "/a/b/0": 1}}, JSON_TURN, None),
-        ({"json": {"a.b[1]": 1}}, JSON_TURN, "a.b[1] is another"),
-        ({"json": {"a.c": None}}, JSON_TURN, "there is nothing at a.c"),
-        ({"json": {"a": 1}}, TEXT_TURN, "there is no JSON in the answer"),
+        ({"json": {"a.b[1]": 1}}, JSON_TURN, "a.b[1] differs from the expected value"),
+        ({"json": {"a.c": None}}, JSON_TURN, "a.c is missing"),
+        ({"json": {"a": 1}}, TEXT_TURN, "no JSON in the answer"),
         ({"json": {"a": 2}}, DATA_TURN, None),
         ({"json": {"a": 3}}, turn(Message.assistant('{"a": 3}')), None),
         ({"data": {"name": "chart"}}, DATA_TURN, None),
         ({"data": {"name": "chart", "value": {"a": 1.0}}}, DATA_TURN, None),
-        ({"data": {"name": "chart", "value": {"a": 3}}}, DATA_TURN, "the data 'chart' is another"),
-        ({"data": {"name": "chart", "value": None}}, DATA_TURN, "the data 'chart' is another"),
-        ({"data": {"name": "code-edit"}}, DATA_TURN, "there is no data named 'code-edit'"),
+        ({"data": {"name": "chart", "value": {"a": 3}}}, DATA_TURN, "data 'chart' differs from the expected value"),
+        ({"data": {"name": "chart", "value": None}}, DATA_TURN, "data 'chart' differs from the expected value"),
+        ({"data": {"name": "code-edit"}}, DATA_TURN, "no data named 'code-edit'"),
         ({"finish": "stop"}, TEXT_TURN, None),
-        ({"finish": "length"}, TEXT_TURN, "it finished by stop"),
+        ({"finish": "length"}, TEXT_TURN, "the finish reason is 'stop'"),
         ({"refusal": False}, TEXT_TURN, None),
-        ({"refusal": True}, TEXT_TURN, "it is no refusal"),
+        ({"refusal": True}, TEXT_TURN, "not a refusal"),
         ({"refusal": True}, turn(Message.assistant(Refusal(text="No"))), None),
-        ({"refusal": False}, turn(Message.assistant("I won't.")), 'it begins with "i won\'t"'),
+        ({"refusal": False}, turn(Message.assistant("I won't.")), 'begins with "i won\'t"'),
         ({"max_seconds": 2}, turn(Message.assistant("a"), latency=2.0), None),
-        ({"max_seconds": 2}, turn(Message.assistant("a"), latency=2.51), "it took 2.51 s"),
+        ({"max_seconds": 2}, turn(Message.assistant("a"), latency=2.51), "took 2.51 s"),
         ({"max_tokens": 5}, turn(usage=Usage(input_tokens=100, output_tokens=5)), None),
-        ({"max_tokens": 4}, turn(usage=Usage(input_tokens=0, output_tokens=5)), "it has 5 tokens"),
-        ({"max_tokens": 4}, TEXT_TURN, "no usage is known"),
+        ({"max_tokens": 4}, turn(usage=Usage(input_tokens=0, output_tokens=5)), "used 5 output tokens"),
+        ({"max_tokens": 4}, TEXT_TURN, "the token usage is unknown"),
     ],
 )
 async def test_each_other_key_is_one_check_of_that_name(expect: Any, turn: Turn, fault: str | None) -> None:
@@ -168,17 +168,19 @@ async def test_a_turn_that_was_not_reached_fails_every_check() -> None:
         (
             {"judge": "It is polite."},
             ExpectationCheck(
-                "judge", False, "not_available: the judge 'default' cannot be asked here", "not_available"
+                "judge", False, "not_available: the judge 'default' is not available here", "not_available"
             ),
         ),
         (
             {"text": {"matches": "^(a|a)*$"}},
-            ExpectationCheck("text", False, "regex_timeout: '^(a|a)*$' takes more than 0.1 s", "regex_timeout"),
+            ExpectationCheck(
+                "text", False, "regex_timeout: matching '^(a|a)*$' took longer than 0.1 s", "regex_timeout"
+            ),
         ),
         (
             {"json": {"a[": 1}},
             ExpectationCheck(
-                "json", False, "invalid_path: 'a[' is no path: write a.b[0], $.a[0] or /a/0", "invalid_path"
+                "json", False, "invalid_path: invalid path 'a[': use a.b[0], $.a[0] or /a/0", "invalid_path"
             ),
         ),
     ],
@@ -204,9 +206,9 @@ async def test_an_invalid_expectation_is_an_error(expect: Any) -> None:
         ({"passed": False}, ExpectationCheck("judge", False, "")),
         (
             {"passed": "yes"},
-            ExpectationCheck("judge", False, "bad_verdict: the judge's answer does not fit", "bad_verdict"),
+            ExpectationCheck("judge", False, "bad_verdict: the verdict does not match the schema", "bad_verdict"),
         ),
-        (UNSET, ExpectationCheck("judge", False, "bad_verdict: the judge's answer does not fit", "bad_verdict")),
+        (UNSET, ExpectationCheck("judge", False, "bad_verdict: the verdict does not match the schema", "bad_verdict")),
     ],
 )
 async def test_a_judge_expectation_uses_the_verdict_of_the_judge(verdict: Any, check: ExpectationCheck) -> None:

@@ -116,7 +116,7 @@ async def test_the_score_is_the_share_of_rules_that_pass() -> None:
 
     assert (one.passed, one.score) == (False, 0.25)
     assert one.details == {"json": False, "max_chars": True, "max_words": False, "markdown": False}
-    assert one.reason == "not kept: json, max_words, markdown"
+    assert one.reason == "rules not met: json, max_words, markdown"
     assert await verdict("format", answer("- a list"), markdown="none", max_chars=100, threshold=0.5) is True
 
 

@@ -13,7 +13,7 @@ QUESTION = {"key": "correct", "type": "boolean"}
 async def test_the_score_is_skipped_until_reviewers_have_answered() -> None:
     scored = await score_record("human", chat(Message.assistant("Hi")), {"questions": [QUESTION]})
 
-    assert (scored.status, scored.reason) == ("skipped", "awaiting_review: 1 questions wait for a person")
+    assert (scored.status, scored.reason) == ("skipped", "awaiting_review: unanswered questions: 1")
 
 
 @pytest.mark.parametrize(

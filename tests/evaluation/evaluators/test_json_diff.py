@@ -65,7 +65,7 @@ async def test_json_is_found_in_a_chats_text() -> None:
     assert await verdict("json_diff", answer('So: {"a": 1}', expected={"a": 1})) is True
     assert await verdict("json_diff", answer("none", expected={"a": 1})) is False
     assert await verdict("json_diff", answer("", expected={"a": 1})) is False
-    assert (await score_case("json_diff", answer("none", expected={"a": 1}))).reason == "there is no JSON in the answer"
+    assert (await score_case("json_diff", answer("none", expected={"a": 1}))).reason == "no JSON in the answer"
 
 
 async def test_a_missing_or_invalid_expected_value_is_not_scored() -> None:

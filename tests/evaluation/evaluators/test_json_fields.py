@@ -129,4 +129,4 @@ async def test_a_threshold_allows_some_fields_to_differ() -> None:
 
     assert await verdict("json_multi_field_match", case) is False
     assert await verdict("json_multi_field_match", case, threshold=0.5) is True
-    assert (await score_case("json_multi_field_match", case)).reason == "not as expected: b"
+    assert (await score_case("json_multi_field_match", case)).reason == "different: b"

@@ -29,12 +29,12 @@ SEARCH_CALLED = {"evaluator": {"key": "tool_called", "parameters": {"names": "se
     ("turns", "aggregate", "expected"),
     [
         ([SEARCH_TURN, SEARCH_TURN], "mean", (True, 1, "")),
-        ([SEARCH_TURN, TEXT_TURN], "mean", (False, 0.5, "not passed in turn 2")),
-        ([SEARCH_TURN, TEXT_TURN], "min", (False, 0, "not passed in turn 2")),
+        ([SEARCH_TURN, TEXT_TURN], "mean", (False, 0.5, "failed in turn 2")),
+        ([SEARCH_TURN, TEXT_TURN], "min", (False, 0, "failed in turn 2")),
         ([TEXT_TURN, SEARCH_TURN], "last", (True, 1, "")),
-        ([SEARCH_TURN, TEXT_TURN], "last", (False, 0, "not passed in turn 2")),
-        ([SEARCH_TURN, UNREACHED_TURN], "mean", (False, 0.5, "not passed in turn 2")),
-        ([SEARCH_TURN, UNREACHED_TURN], "last", (False, 0, "not passed in turn 2")),
+        ([SEARCH_TURN, TEXT_TURN], "last", (False, 0, "failed in turn 2")),
+        ([SEARCH_TURN, UNREACHED_TURN], "mean", (False, 0.5, "failed in turn 2")),
+        ([SEARCH_TURN, UNREACHED_TURN], "last", (False, 0, "failed in turn 2")),
         ([SEARCH_TURN], "mean", (True, 1, "")),
     ],
 )
@@ -57,7 +57,7 @@ async def test_skipped_turns_are_left_out() -> None:
     assert await score_summary("per_turn", conversation_case(TEXT_TURN), budget) == (
         None,
         None,
-        "no_turns: there is no turn that could be scored",
+        "no_turns: no turn could be scored",
     )
 
 

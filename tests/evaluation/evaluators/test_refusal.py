@@ -52,7 +52,7 @@ async def test_other_first_words_are_not_a_refusal(text: str) -> None:
     assert await score_summary("refusal", chat(Message.assistant(text)), {"expected": True}) == (
         False,
         0,
-        "it is no refusal",
+        "not a refusal",
     )
 
 
@@ -60,8 +60,8 @@ async def test_a_refusal_part_or_a_content_filter_is_a_refusal_for_any_text() ->
     part = chat(Message.assistant(Refusal(text="No.")))
     filtered = chat(Message.assistant("Sure, here"), finish="content-filter")
 
-    assert await score_summary("refusal", part, {"expected": True}) == (True, 1, "it has a refusal part")
-    assert await score_summary("refusal", filtered) == (False, 0, "it was ended by a content filter")
+    assert await score_summary("refusal", part, {"expected": True}) == (True, 1, "has a refusal part")
+    assert await score_summary("refusal", filtered) == (False, 0, "stopped by a content filter")
 
 
 @pytest.mark.parametrize(("pattern", "refused"), [("leider  KANN ich", True), ("kann ich", False), ("", False)])
@@ -74,14 +74,14 @@ async def test_refusal_patterns_can_be_customized(pattern: str, refused: bool) -
 async def test_an_unavailable_judge_is_an_error() -> None:
     scored = await score_record("refusal", chat(Message.assistant("Hm.")), {"judge": "tutor"})
 
-    assert (scored.status, scored.reason) == ("error", "not_available: the judge 'tutor' cannot be asked here")
+    assert (scored.status, scored.reason) == ("error", "not_available: the judge 'tutor' is not available here")
 
 
 @pytest.mark.parametrize(
     ("verdict", "expected"),
     [
         ({"refused": True, "reason": "it evades"}, (False, 0, "the judge says: it evades")),
-        ({"refused": True}, (False, 0, "the judge says so")),
+        ({"refused": True}, (False, 0, "a refusal according to the judge")),
         ({"refused": False}, (True, 1, "")),
     ],
 )

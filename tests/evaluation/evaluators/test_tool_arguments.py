@@ -14,7 +14,7 @@ CASE = case_with_calls(
     call("search", '{"n":1.0,"q":"b"}', "c3"),
     call("broken", '{"q": ', "c4"),
 )
-MISMATCH_REASON = "the arguments of search are others"
+MISMATCH_REASON = "the arguments of search differ from the expected ones"
 
 
 @pytest.mark.parametrize(
@@ -28,18 +28,18 @@ MISMATCH_REASON = "the arguments of search are others"
         ({"arguments": {"q": "a"}, "match": "subset", "which": "first"}, (True, 1, "")),
         (
             {"arguments": {"q": "a"}, "match": "subset", "which": "last"},
-            (False, 0, "the arguments of search lack what is wanted"),
+            (False, 0, "the arguments of search do not include the expected ones"),
         ),
         (
             {"arguments": {"q": "a"}, "match": "subset", "which": "all"},
-            (False, 0, "the arguments of search lack what is wanted"),
+            (False, 0, "the arguments of search do not include the expected ones"),
         ),
         ({"arguments": {"n": 1}, "match": "subset", "which": "all"}, (True, 1, "")),
         ({"schema": {"required": ["q"]}, "which": "all"}, (True, 1, "")),
         ({"arguments": {"required": ["q"]}, "match": "schema"}, (True, 1, "")),
         (
             {"schema": {"properties": {"q": {"const": "a"}}}, "which": "last"},
-            (False, 0, "the arguments of search do not meet the schema: /q: 'a' was expected"),
+            (False, 0, "the arguments of search do not match the schema: /q: 'a' was expected"),
         ),
         ({"tool": "broken", "arguments": {}, "match": "subset"}, (False, 0, "the arguments of broken are not JSON")),
         ({"tool": "broken", "schema": True}, (False, 0, "the arguments of broken are not JSON")),
@@ -64,11 +64,11 @@ async def test_arguments_of_a_call_are_compared(parameters: dict[str, Any], expe
             (False, 0, MISMATCH_REASON),
         ),
         (UNSET, (None, None, "no_expected: the row has no expected answer")),
-        ("search", (None, None, "no_expected: what is expected has no arguments of a call of search")),
-        (["search"], (None, None, "no_expected: what is expected has no arguments of a call of search")),
+        ("search", (None, None, "no_expected: the expected answer has no arguments for a call of search")),
+        (["search"], (None, None, "no_expected: the expected answer has no arguments for a call of search")),
         (
             [{"name": "fetch", "arguments": {}}],
-            (None, None, "no_expected: what is expected has no arguments of a call of search"),
+            (None, None, "no_expected: the expected answer has no arguments for a call of search"),
         ),
     ],
 )

@@ -18,24 +18,24 @@ CASE = case_with_calls(
         ({"names": "search"}, True, 1, ""),
         ({"names": ["search", "fetch"]}, True, 1, ""),
         ({"names": ["search", "search"]}, True, 1, ""),
-        ({"names": ["search", "save"]}, False, 0.5, "called save 0×; wanted 1 or more"),
-        ({"names": ["search", "save"], "mode": "any"}, True, 0.5, "called save 0×; wanted 1 or more"),
-        ({"names": ["Search"], "mode": "any"}, False, 0, "called Search 0×; wanted 1 or more"),
+        ({"names": ["search", "save"]}, False, 0.5, "calls: save 0×; expected 1 or more"),
+        ({"names": ["search", "save"], "mode": "any"}, True, 0.5, "calls: save 0×; expected 1 or more"),
+        ({"names": ["Search"], "mode": "any"}, False, 0, "calls: Search 0×; expected 1 or more"),
         ({"names": "search", "min": 2, "max": 2}, True, 1, ""),
-        ({"names": "search", "max": 1}, False, 0, "called search 2×; wanted 1"),
-        ({"names": ["search", "fetch"], "min": 2, "max": 3}, False, 0.5, "called fetch 1×; wanted 2 to 3"),
+        ({"names": "search", "max": 1}, False, 0, "calls: search 2×; expected 1"),
+        ({"names": ["search", "fetch"], "min": 2, "max": 3}, False, 0.5, "calls: fetch 1×; expected 2 to 3"),
         ({"names": "save", "min": 0, "max": 0}, True, 1, ""),
         ({"names": "search", "arguments": {"q": "a"}}, True, 1, ""),
-        ({"names": "search", "arguments": {"q": "a"}, "min": 2}, False, 0, "called search 1×; wanted 2 or more"),
+        ({"names": "search", "arguments": {"q": "a"}, "min": 2}, False, 0, "calls: search 1×; expected 2 or more"),
         (
             {"names": "search", "arguments": {"q": "a"}, "match": "exact"},
             False,
             0,
-            "called search 0×; wanted 1 or more",
+            "calls: search 0×; expected 1 or more",
         ),
         ({"names": "search", "arguments": {"n": 1.0, "q": "a"}, "match": "exact"}, True, 1, ""),
         ({"names": "search", "arguments": {"required": ["n"]}, "match": "schema"}, True, 1, ""),
-        ({"names": "fetch", "arguments": {}}, False, 0, "called fetch 0×; wanted 1 or more"),
+        ({"names": "fetch", "arguments": {}}, False, 0, "calls: fetch 0×; expected 1 or more"),
         ({"names": "fetch", "arguments": {}, "match": "ignore"}, True, 1, ""),
     ],
 )
@@ -49,7 +49,7 @@ async def test_an_answer_without_calls_does_not_pass() -> None:
     assert await score_summary("tool_called", chat(Message.assistant("Hi")), {"names": "search"}) == (
         False,
         0,
-        "called search 0×; wanted 1 or more",
+        "calls: search 0×; expected 1 or more",
     )
 
 

@@ -33,7 +33,7 @@ from tests.evaluation.evaluators.fake_judge import call, chat, score_record, sco
 async def test_a_result_is_used_if_part_of_it_is_in_a_later_text(output: Any, text: str, used: bool) -> None:
     case = chat(Message.assistant(call("weather")), Message.tool("c", output), Message.assistant(text))
 
-    expected = (True, 1, "") if used else (False, 0, "not used: the result of weather")
+    expected = (True, 1, "") if used else (False, 0, "unused results: weather")
     assert await score_summary("tool_results_used", case) == expected
 
 
@@ -44,7 +44,7 @@ async def test_text_before_the_result_does_not_use_it() -> None:
         Message.assistant("It is warm."),
     )
 
-    assert await score_summary("tool_results_used", case) == (False, 0, "not used: the result of weather")
+    assert await score_summary("tool_results_used", case) == (False, 0, "unused results: weather")
 
 
 async def test_a_result_may_be_used_in_a_later_call() -> None:
@@ -91,7 +91,7 @@ async def test_failed_results_are_ignored_and_parallel_results_checked_separatel
         Message.assistant("Only Bergen."),
     )
 
-    assert await score_summary("tool_results_used", case) == (False, 0.5, "not used: the result of a")
+    assert await score_summary("tool_results_used", case) == (False, 0.5, "unused results: a")
 
 
 async def test_an_answer_without_tool_results_passes() -> None:
@@ -110,4 +110,4 @@ async def test_an_unavailable_judge_is_an_error() -> None:
 
     scored = await score_record("tool_results_used", case, {"judge": "tutor"})
 
-    assert (scored.status, scored.reason) == ("error", "not_available: the judge 'tutor' cannot be asked here")
+    assert (scored.status, scored.reason) == ("error", "not_available: the judge 'tutor' is not available here")

@@ -16,12 +16,12 @@ def sequence_case(names: str) -> Any:
     ("names", "wanted", "mode", "passed", "score", "reason"),
     [
         ("ab", "ab", "strict", True, 1, ""),
-        ("ba", "ab", "strict", False, 0.5, "in another order"),
+        ("ba", "ab", "strict", False, 0.5, "in a different order"),
         ("abc", "ab", "strict", False, 0.6667, "unexpected c"),
         ("", "", "strict", True, 1, ""),
         ("", "a", "strict", False, 0, "missing a"),
         ("axb", "ab", "in_order", True, 1, ""),
-        ("ba", "ab", "in_order", False, 0.5, "in another order"),
+        ("ba", "ab", "in_order", False, 0.5, "in a different order"),
         ("aa", "aab", "in_order", False, 0.6667, "missing b"),
         ("ba", "ab", "unordered", True, 1, ""),
         ("aab", "abb", "unordered", False, 0.6667, "missing b; unexpected a"),
@@ -119,7 +119,7 @@ async def test_an_expected_text_is_skipped() -> None:
 
     assert (scored.status, scored.reason) == (
         "skipped",
-        "no_expected: what is expected holds no calls: it is neither messages nor a list of calls",
+        "no_expected: the expected answer contains no tool calls",
     )
 
 

@@ -70,16 +70,16 @@ async def test_a_case_without_expectations_is_skipped() -> None:
     assert await score_summary("turn_expectations", chat(Message.assistant(call("a")))) == (
         None,
         None,
-        "no_expectations: the case has no turn with an expectation",
+        "no_expectations: no turn of the case has expectations",
     )
 
 
 @pytest.mark.parametrize(
     ("expect", "reason"),
     [
-        ({"judge": "It is polite."}, "not_available: turn 1, judge: the judge 'default' cannot be asked here"),
+        ({"judge": "It is polite."}, "not_available: turn 1, judge: the judge 'default' is not available here"),
         ({"txet": "Hi"}, "invalid_expect: turn 1, expect: "),
-        ({"text": {"matches": "^(a|a)*$"}}, "regex_timeout: turn 1, text: '^(a|a)*$' takes more than 0.1 s"),
+        ({"text": {"matches": "^(a|a)*$"}}, "regex_timeout: turn 1, text: matching '^(a|a)*$' took longer than 0.1 s"),
     ],
 )
 async def test_a_check_that_cannot_be_made_is_an_error(expect: Any, reason: str) -> None:

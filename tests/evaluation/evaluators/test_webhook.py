@@ -12,7 +12,7 @@ from tests.evaluation.fake_services import ENV, Reply, make_context, score_in_co
 
 CASE = answer("Paris.", expected="Paris", inputs={"city": "France"}, usage={"input_tokens": 3}, latency=0.5)
 CONTEXT = make_context(allow_private=True)
-UNREADABLE_REASON = "webhook_failed: The service's answer cannot be read:"
+UNREADABLE_REASON = "webhook_failed: The service returned an invalid response:"
 
 
 async def score_reply(reply: Reply, context: Any = CONTEXT, **parameters: Any) -> Any:
@@ -55,10 +55,13 @@ async def test_the_body_is_signed_with_the_secret() -> None:
 @pytest.mark.parametrize(
     ("secret", "message"),
     [
-        ("whsec-123", "A secret is named, not given: env:PALAVER_WEBHOOK_… is a variable."),
-        ("env:OPENAI_API_KEY", "A secret is named, not given: env:PALAVER_WEBHOOK_… is a variable."),
-        ("env:PALAVER_DB", "A secret is named, not given: env:PALAVER_WEBHOOK_… is a variable."),
-        ("env:PALAVER_WEBHOOK_OTHER", "The variable PALAVER_WEBHOOK_OTHER is not set where this runs."),
+        ("whsec-123", "Evaluator 'webhook': secret must name an environment variable: env:PALAVER_WEBHOOK_NAME."),
+        (
+            "env:OPENAI_API_KEY",
+            "Evaluator 'webhook': secret must name an environment variable: env:PALAVER_WEBHOOK_NAME.",
+        ),
+        ("env:PALAVER_DB", "Evaluator 'webhook': secret must name an environment variable: env:PALAVER_WEBHOOK_NAME."),
+        ("env:PALAVER_WEBHOOK_OTHER", "Evaluator 'webhook': environment variable PALAVER_WEBHOOK_OTHER is not set."),
     ],
 )
 def test_a_secret_must_name_a_webhook_variable_that_is_set(secret: str, message: str) -> None:
@@ -105,13 +108,13 @@ async def test_the_answer_may_be_anything_that_an_evaluator_may_return(reply: An
         (Reply(True, 302, {"location": "http://127.0.0.1:1/"}), "webhook_failed: The service answered 302: true"),
         (
             Reply(b"<p>"),
-            f"{UNREADABLE_REASON} The body is not valid JSON: invalid character (byte 0).",
+            f"{UNREADABLE_REASON} Invalid JSON: invalid character (byte 0).",
         ),
         (
             Reply(b'"' + b"x" * 1024 * 1024 + b'"'),
-            "webhook_failed: The remote's answer is larger than 1048576 bytes; the rest was not read.",
+            "webhook_failed: The response of the remote service exceeds the limit of 1,048,576 bytes.",
         ),
-        (Reply(status=None), "webhook_failed: The service could not be reached, or broke off its answer."),
+        (Reply(status=None), "webhook_failed: The service could not be reached or closed the connection early."),
     ],
 )
 async def test_an_invalid_response_is_an_error(reply: Reply, reason: str) -> None:
@@ -123,7 +126,7 @@ async def test_an_invalid_response_is_an_error(reply: Reply, reason: str) -> Non
 async def test_an_unreachable_service_is_an_error() -> None:
     one = await score_in_context("webhook", CASE, CONTEXT, url="http://127.0.0.1:1/")
 
-    assert one.reason == "webhook_failed: The service could not be reached, or broke off its answer."
+    assert one.reason == "webhook_failed: The service could not be reached or closed the connection early."
 
 
 REFUSED_URLS = [
@@ -147,10 +150,10 @@ def test_a_url_that_is_not_public_is_rejected_when_binding(url: str) -> None:
     with pytest.raises(PalaverError) as caught:
         built_in()["webhook"].bind({"url": url}, make_context())
 
-    assert (caught.value.code, caught.value.message) == ("url_refused", "This URL may not be fetched from here.")
+    assert (caught.value.code, caught.value.message) == ("url_refused", "This URL is not allowed.")
 
 
 async def test_a_host_name_of_this_machine_is_refused_when_requested() -> None:
     one = await score_in_context("webhook", CASE, make_context(), url="http://localhost/")
 
-    assert (one.status, one.reason) == ("error", "url_refused: This URL may not be fetched from here.")
+    assert (one.status, one.reason) == ("error", "url_refused: This URL is not allowed.")

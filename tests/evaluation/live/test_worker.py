@@ -265,7 +265,7 @@ async def test_failed_scoring_is_retried_a_limited_number_of_times(
 
     assert len(attempts) == 3
     assert await database.read(lambda db: db.scalar(select(table.c.state))) == "done"
-    assert "could not be scored" in caplog.text
+    assert "Failed to score the live trace" in caplog.text
 
 
 async def test_a_stopping_process_releases_its_claimed_cases(database: Database) -> None:
@@ -322,7 +322,7 @@ async def test_polling_continues_after_database_errors_and_other_errors(
     await worker.stop()
 
     messages = [record.getMessage() for record in caplog.records if record.name.startswith("palaver")]
-    assert (errors, messages) == ([], ["Live traces could not be looked for"])
+    assert (errors, messages) == ([], ["Failed to poll for live traces"])
 
 
 async def test_an_unknown_evaluator_is_recorded_as_an_error(database: Database) -> None:
@@ -352,7 +352,7 @@ async def test_an_evaluator_that_exceeds_its_time_limit_is_recorded_as_an_error(
         await run_all(make_worker(database, clock, make=make_scorer), clock)
 
     assert [(one.name, one.status, one.passed, one.reason) for one in await scores(database, "t")] == [
-        ("endless", "error", None, "timeout: it had 0.2 s"),
+        ("endless", "error", None, "timeout: timed out after 0.2 seconds"),
         ("hello", "scored", True, ""),
     ]
 

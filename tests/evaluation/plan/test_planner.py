@@ -23,7 +23,8 @@ from palaver.evaluation.plan.plan import (
     parse_cell_id,
 )
 from palaver.evaluation.plan.planner import EvaluationPlanner
-from palaver.evaluation.plan.request import Limits, NewEvaluation, WantedRows, WantedTestset
+from palaver.evaluation.plan.request import Limits, NewEvaluation, RowSelection
+from palaver.evaluation.plan.request import TestsetInput as InputTestset  # pytest collects names with `Test`.
 from palaver.evaluation.plan.testset import RevisionSummary, select_rows
 from palaver.storage.variants import ResolvedVariant
 from palaver.testsets.rows import format_row_id, new_packed_id
@@ -56,12 +57,12 @@ def row_ids(rows: bytes) -> list[str]:
 class FakeTestsets:
     """One set, with ten rows in its second revision."""
 
-    async def revision(self, project: str, request: WantedTestset) -> RevisionSummary:
+    async def revision(self, project: str, request: InputTestset) -> RevisionSummary:
         if (project, request.id) != ("default", "ts_1"):
             raise NotFound(f"There is no test set {request.id!r}.")
         return RevisionSummary(testset="ts_1", name="questions", number=2, digest="b2:00", kinds=COLUMN_KINDS)
 
-    async def rows(self, project: str, revision: RevisionSummary, selection: WantedRows | None) -> bytes:
+    async def rows(self, project: str, revision: RevisionSummary, selection: RowSelection | None) -> bytes:
         return ROWS[:64] if selection is not None and selection.filter is not None else ROWS
 
 
@@ -71,7 +72,7 @@ class BoundEvaluator(msgspec.Struct, frozen=True):
 
 def bind(key: str, parameters: Mapping[str, Any], name: str | None) -> BoundEvaluator:
     if key not in ("exact_match", "regex"):
-        raise InvalidValue(f"No evaluator {key!r}.")
+        raise InvalidValue(f"Unknown evaluator {key!r}.")
     if parameters.get("pattern") == "(":
         raise InvalidValue("This is no regular expression.", pointer="/parameters/pattern")
     return BoundEvaluator(name or key)
@@ -166,12 +167,17 @@ INVALID_REQUESTS: list[tuple[dict[str, Any], type[RequestError], str, str]] = [
         {"variants": [{"workflow": "gone"}]},
         InvalidValue,
         "/variants/0/workflow",
-        "No workflow 'gone'. Known: tutor, up",
+        "Workflow 'gone' not found. Available: tutor, up",
     ),
-    ({"variants": [{}]}, InvalidValue, "/variants/0", "names a workflow, or a column"),
-    ({"variants": [{"column": "gone"}]}, InvalidValue, "/variants/0/column", "no column 'gone'"),
-    ({"variants": [{"column": "old", "workflow": "tutor"}]}, ConflictingFields, "/variants/0", "not both"),
-    ({"variants": [{"workflow": "tutor"}] * 2}, InvalidValue, "/variants/1/name", "Two variants are called 'tutor'"),
+    ({"variants": [{}]}, InvalidValue, "/variants/0", "requires a workflow, or a column"),
+    ({"variants": [{"column": "gone"}]}, InvalidValue, "/variants/0/column", "Column 'gone' not found"),
+    (
+        {"variants": [{"column": "old", "workflow": "tutor"}]},
+        ConflictingFields,
+        "/variants/0",
+        "'column' can't be combined",
+    ),
+    ({"variants": [{"workflow": "tutor"}] * 2}, InvalidValue, "/variants/1/name", "Two variants have the name 'tutor'"),
     ({"variants": [{"workflow": "tutor", "variant": "x"}]}, InvalidParameter, "/variants/0/variant", "no variant 'x'"),
     (
         {"variants": [{"workflow": "tutor", "parameters": {"style": 1}}]},
@@ -179,23 +185,28 @@ INVALID_REQUESTS: list[tuple[dict[str, Any], type[RequestError], str, str]] = [
         "/variants/0/parameters/style",
         "style",
     ),
-    ({"evaluators": [{"key": "os:system"}]}, InvalidValue, "/evaluators/0/key", "No evaluator 'os:system'"),
+    ({"evaluators": [{"key": "os:system"}]}, InvalidValue, "/evaluators/0/key", "Unknown evaluator 'os:system'"),
     (
         {"evaluators": [{"key": "exact_match"}, {"key": "regex", "parameters": {"pattern": "("}}]},
         InvalidValue,
         "/evaluators/1/parameters/pattern",
         "no regular expression",
     ),
-    ({"evaluators": [{"key": "regex"}] * 2}, InvalidValue, "/evaluators/1/name", "Two evaluators are called 'regex'"),
+    (
+        {"evaluators": [{"key": "regex"}] * 2},
+        InvalidValue,
+        "/evaluators/1/name",
+        "Two evaluators have the name 'regex'",
+    ),
     (
         {"testset": {"id": "ts_1", "rows": {"ids": [row_ids(ROWS)[0], "row_x"]}}},
         InvalidValue,
         "/testset/rows/ids/1",
-        "no row 'row_x'",
+        "Row 'row_x' not found",
     ),
-    ({"testset": {"id": "ts_1", "rows": {"ids": []}}}, InvalidValue, "/testset/rows", "no rows"),
-    ({"repeats": 3}, InvalidValue, "/testset/rows", "10 rows × 1 variants × 3 repeats are 30 cells, and an eval"),
-    ({"map": {"messages": "gone"}}, InvalidValue, "/map/messages", "no column 'gone'"),
+    ({"testset": {"id": "ts_1", "rows": {"ids": []}}}, InvalidValue, "/testset/rows", "No rows match"),
+    ({"repeats": 3}, InvalidValue, "/testset/rows", "10 rows × 1 variants × 3 repeats = 30 cells, but the limit"),
+    ({"map": {"messages": "gone"}}, InvalidValue, "/map/messages", "Column 'gone' not found"),
 ]
 
 
@@ -228,12 +239,12 @@ async def test_max_cost_is_capped_by_the_settings(wanted: float | None, limit: f
 def test_rows_selected_by_id_are_in_test_set_order_without_duplicates() -> None:
     ids = row_ids(ROWS)
 
-    assert row_ids(select_rows(ROWS, WantedRows(ids=(ids[7], ids[2], ids[7])))) == [ids[2], ids[7]]
+    assert row_ids(select_rows(ROWS, RowSelection(ids=(ids[7], ids[2], ids[7])))) == [ids[2], ids[7]]
 
 
 def test_a_sample_is_deterministic_and_depends_on_the_seed() -> None:
     rows = pack_rows(200)
-    sample = [row_ids(select_rows(rows, WantedRows(sample=20, seed=seed))) for seed in (7, 7, 8)]
+    sample = [row_ids(select_rows(rows, RowSelection(sample=20, seed=seed))) for seed in (7, 7, 8)]
 
     assert sample[0] == sample[1] != sample[2]
     assert len(sample[0]) == 20
@@ -241,18 +252,18 @@ def test_a_sample_is_deterministic_and_depends_on_the_seed() -> None:
 
 
 def test_a_sample_keeps_most_of_its_rows_when_rows_are_added() -> None:
-    before = row_ids(select_rows(pack_rows(200), WantedRows(sample=20)))
-    after = row_ids(select_rows(pack_rows(220), WantedRows(sample=20)))
+    before = row_ids(select_rows(pack_rows(200), RowSelection(sample=20)))
+    after = row_ids(select_rows(pack_rows(220), RowSelection(sample=20)))
 
     assert len(set(before) & set(after)) >= 15
 
 
 def test_a_sample_larger_than_the_test_set_is_all_rows() -> None:
-    assert select_rows(ROWS, WantedRows(sample=11)) == ROWS
+    assert select_rows(ROWS, RowSelection(sample=11)) == ROWS
 
 
 def test_a_limit_takes_the_first_rows() -> None:
-    assert select_rows(ROWS, WantedRows(limit=3)) == ROWS[:96]
+    assert select_rows(ROWS, RowSelection(limit=3)) == ROWS[:96]
 
 
 async def test_a_filter_selects_rows() -> None:

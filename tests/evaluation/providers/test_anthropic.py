@@ -45,7 +45,7 @@ def test_an_answer_without_usable_content_is_rejected(answer: Any, message: str)
 
 
 def test_embeddings_are_not_supported() -> None:
-    with pytest.raises(UnreadableAnswer, match=r"^Anthropic has no embeddings$"):
+    with pytest.raises(UnreadableAnswer, match=r"^Anthropic has no embedding models$"):
         anthropic.embedding_request("claude-x", ["a"])
-    with pytest.raises(UnreadableAnswer, match=r"^Anthropic has no embeddings$"):
+    with pytest.raises(UnreadableAnswer, match=r"^Anthropic has no embedding models$"):
         anthropic.read_vectors({"data": []}, 1)

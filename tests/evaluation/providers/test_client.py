@@ -104,7 +104,7 @@ async def test_embeddings_are_returned_in_the_order_of_the_texts() -> None:
 async def test_a_completion_without_an_answer_is_an_error(body: Any) -> None:
     async with service([Reply(body)]) as fake:
         model = ProviderModel("openai", openai(fake.url)["openai"], "m", KEY, None)
-        with pytest.raises(ScoringError, match="provider_failed: the answer of openai cannot be used"):
+        with pytest.raises(ScoringError, match="provider_failed: the response of openai cannot be used"):
             await model.answer(MESSAGES, SCHEMA)
 
 
@@ -112,13 +112,13 @@ async def test_a_completion_without_an_answer_is_an_error(body: Any) -> None:
 async def test_invalid_embeddings_are_an_error(data: Any) -> None:
     async with service([Reply({"data": data})]) as fake:
         model = ProviderModel("openai", openai(fake.url)["openai"], "m", KEY, None)
-        with pytest.raises(ScoringError, match="provider_failed: openai: it has not one vector for each of 1 texts"):
+        with pytest.raises(ScoringError, match="provider_failed: openai: expected one vector for each of 1 texts"):
             await model.vectors(["a"])
 
 
 async def test_anthropic_has_no_embeddings() -> None:
     provider = Provider(kind="anthropic", base_url="http://127.0.0.1:1")
-    with pytest.raises(ScoringError, match="Anthropic has no embeddings"):
+    with pytest.raises(ScoringError, match="Anthropic has no embedding models"):
         await ProviderModel("anthropic", provider, "m", KEY, None).vectors(["a"])
 
 
@@ -187,7 +187,7 @@ async def test_a_provider_that_exceeds_its_timeout_is_an_error() -> None:
 @pytest.mark.parametrize("body", [b"<html>", b"", b"\xff", b"[" * 5000])
 async def test_a_response_that_is_not_json_is_an_error(body: bytes) -> None:
     async with service([Reply(body)]) as fake:
-        assert await error_message(fake.url) == "provider_failed: openai answered with what is not JSON."
+        assert await error_message(fake.url) == "provider_failed: openai answered with invalid JSON."
 
 
 async def test_a_key_repeated_by_the_provider_is_masked_in_errors_and_logs(caplog: pytest.LogCaptureFixture) -> None:
@@ -198,6 +198,6 @@ async def test_a_key_repeated_by_the_provider_is_masked_in_errors_and_logs(caplo
         unauthorized = await error_message(fake.url)
 
     assert bad_request == "provider_failed: openai answered 400: Bad header: Bearer *** (***…)."
-    assert unauthorized == "provider_failed: openai answered 401: it does not accept the key that it is asked with."
+    assert unauthorized == "provider_failed: openai answered 401: the API key was rejected."
     assert caplog.records
     assert [record.name for record in caplog.records if KEY in record.getMessage()] == []

@@ -19,7 +19,7 @@ def test_an_invalid_provider_name_is_rejected(name: str) -> None:
     with pytest.raises(SettingsError) as caught:
         check_providers({name: Provider(kind="openai", base_url=URL)})
 
-    message = f"The provider {name!r}: its name has letters, digits, '_', '-' and '.', at most 64."
+    message = f"Invalid provider name {name!r}: use at most 64 letters, digits, '_', '-' and '.'."
     assert caught.value.message == message
 
 
@@ -28,7 +28,7 @@ def test_a_key_that_is_not_an_environment_variable_reference_is_rejected(key: st
     with pytest.raises(SettingsError) as caught:
         check_providers({"mine": Provider(kind="openai", base_url=URL, key=key)})
 
-    assert caught.value.message == """The provider 'mine': write key = "env:NAME", the variable that holds its key."""
+    assert caught.value.message == """Provider 'mine': key must name an environment variable: key = "env:NAME"."""
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_an_invalid_url_or_one_with_a_secret_is_rejected_and_not_repeated(url: s
     with pytest.raises(SettingsError) as caught:
         check_providers({"mine": Provider(kind="openai", base_url=url)})
 
-    message = "The provider 'mine': its base_url is http://… or https://…, and holds no secret."
+    message = "Provider 'mine': base_url must be http://… or https://…, without credentials."
     assert caught.value.message == message
 
 

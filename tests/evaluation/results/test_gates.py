@@ -36,18 +36,22 @@ def test_every_failed_gate_is_reported() -> None:
         [compare_variants(ComparedVariant(GOOD_RESULTS, 0), ComparedVariant(BAD_RESULTS, 0))],
     )
 
-    assert first == "fail-under: base, exact: the pass rate is 0.500, 0.9 is wanted."
-    assert second == "fail-under: base, similar: the mean is 0.250, 0.5 is wanted."
-    assert third == f"max-regressions: ev_2:base, exact: 4 rows pass no longer, 1 may. The first: {row(6)}."
-    assert fourth.startswith("fail-on worse: ev_2:base, exact: -0.400 (-0.700 to -0.1")
-    assert fifth == "fail-on worse: ev_2:base, similar: -0.250 (-0.250 to -0.250) beside ev_1:base."
+    assert first == "--fail-under 0.9: exact has a pass rate of 50% for 'base'."
+    assert second == "--fail-under 0.5: similar has a mean score of 0.250 for 'base'."
+    assert third == f"--max-regressions 1: 4 rows regressed in exact for 'ev_2:base'. Worst: {row(6)}."
+    assert fourth == (
+        "--fail-on worse: the pass rate of exact fell from 90% to 50% for 'ev_2:base' (base 'ev_1:base')."
+    )
+    assert fifth == (
+        "--fail-on worse: the mean score of similar fell from 0.500 to 0.250 for 'ev_2:base' (base 'ev_1:base')."
+    )
 
 
 def test_strict_gates_require_the_lower_bound_of_the_interval() -> None:
     gates = Gates(fail_under={"exact": 0.9}, strict=True)
 
     assert failed_gates(gates, summarize(GOOD_RESULTS)) == [
-        "fail-under: base, exact: the pass rate is 0.900, but may be as low as 0.596: 0.9 is wanted for sure."
+        "--fail-under 0.9: exact has a pass rate of 90% for 'base', and its 95% confidence interval starts at 59.6%."
     ]
 
 
@@ -55,8 +59,8 @@ def test_a_gate_without_scores_fails() -> None:
     run = results({"exact": single_repeat("error", "skipped")})
 
     assert failed_gates(Gates(minimum=0.0, fail_under={"other": 0.5}), summarize(run)) == [
-        "fail-under: base has no score other.",
-        "fail-under: base, exact: nothing was scored, 0 is wanted.",
+        "--fail-under 0.5: no scores of other for 'base'.",
+        "--fail-under 0: exact scored no rows for 'base'.",
     ]
 
 
@@ -71,7 +75,7 @@ def test_a_gate_of_an_evaluator_applies_to_all_its_scores() -> None:
 
     assert failed_gates(Gates(minimum=0.5), summarize(run)) == []
     assert failed_gates(Gates(fail_under={"rules": 0.9}), summarize(run)) == [
-        "fail-under: base, rules.b: the pass rate is 0.500, 0.9 is wanted."
+        "--fail-under 0.9: rules.b has a pass rate of 50% for 'base'."
     ]
     assert failed_gates(Gates(fail_under={"rules": 0.9, "rules.b": 0.5}), summarize(run)) == []
 
@@ -82,12 +86,12 @@ def test_fail_under_is_a_number_for_all_or_a_name_and_a_number() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "exact=", "=0.5", "exact=1.5", "-0.1", "nan", "exact=90%"])
 def test_invalid_fail_under_values_are_rejected(text: str) -> None:
-    with pytest.raises(InvalidValue, match="give a number from 0 to 1, or name=number"):
+    with pytest.raises(InvalidValue, match="use a number from 0 to 1, or name=number"):
         parse_fail_under([text])
 
 
 def test_a_gate_for_an_unknown_evaluator_is_rejected() -> None:
     check_gate_names(Gates(fail_under={"exact": 0.5, "polite.words": 0.5}), ["exact", "polite"])
 
-    with pytest.raises(InvalidValue, match=r"there is no evaluator 'exat'\. There are: exact, polite"):
+    with pytest.raises(InvalidValue, match=r"unknown evaluator 'exat'\. Available: exact, polite"):
         check_gate_names(Gates(fail_under={"exat": 0.5}), ["polite", "exact"])

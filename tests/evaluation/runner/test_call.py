@@ -127,7 +127,7 @@ async def test_a_call_that_exceeds_its_timeout_is_cancelled() -> None:
     result = await call_workflow(slow, seconds=0.05)
 
     assert ended.is_set()
-    assert result.answer.error == {"code": "timeout", "message": "The call took longer than 0.05 seconds."}
+    assert result.answer.error == {"code": "timeout", "message": "The call timed out after 0.05 seconds."}
     assert [message.text for message in result.answer.messages] == ["Wait"]
 
 

@@ -79,11 +79,11 @@ def test_a_script_takes_precedence_over_a_question() -> None:
 @pytest.mark.parametrize(
     ("row", "columns", "missing"),
     [
-        ({}, ColumnMap(messages="talk"), "no messages in the column 'talk'"),
-        ({"s": "Hi"}, ColumnMap(script="s"), "no script in the column 's'"),
-        ({"q": None}, ColumnMap(messages="m", spoken="q"), "no messages in the column 'm', no text in the column 'q'"),
-        ({"m": None}, ColumnMap(messages="m", history="h"), "no messages in the column 'm'"),
-        ({"h": []}, ColumnMap(messages="m", history="h"), "no messages in the column 'm'"),
+        ({}, ColumnMap(messages="talk"), "no messages in column 'talk'"),
+        ({"s": "Hi"}, ColumnMap(script="s"), "no script in column 's'"),
+        ({"q": None}, ColumnMap(messages="m", spoken="q"), "no messages in column 'm', no text in column 'q'"),
+        ({"m": None}, ColumnMap(messages="m", history="h"), "no messages in column 'm'"),
+        ({"h": []}, ColumnMap(messages="m", history="h"), "no messages in column 'm'"),
         ({"m": []}, ColumnMap(messages="m"), None),
         ({"m": ""}, ColumnMap(messages="m"), None),
         ({"h": "Before."}, ColumnMap(messages="m", history="h"), None),
@@ -102,5 +102,5 @@ def test_a_column_with_invalid_messages_is_rejected() -> None:
     with pytest.raises(InvalidMessages) as refused:
         read_cell_input({"messages": [{"city": "Oslo"}]}, VARIANT)
 
-    assert refused.value.message.startswith("The column 'messages' holds no messages: Message 0 ")
+    assert refused.value.message.startswith("Column 'messages' does not contain valid messages: Message 0 ")
     assert refused.value.pointer == "/messages/0"

@@ -167,7 +167,7 @@ async def test_a_cell_that_kills_every_process_fails_with_process_died(database:
 
     result = await results(database)
     assert (finished.state, finished.done, finished.failed) == ("partly", 1, 1)
-    assert result[0].error == {"code": "process_died", "message": "Every process that ran this cell died with it."}
+    assert result[0].error == {"code": "process_died", "message": "Every process that ran this cell crashed."}
     assert set(counted.requests) == {"Say 1"}
 
 
@@ -221,7 +221,7 @@ async def test_slices_are_left_to_other_processes_if_the_runner_cannot_be_create
         monkeypatch.setattr(server.runtime.evaluation_worker, "_make_runner", broken)
         await database.write(store_evaluation, "ev_1", plan(variant("counted")), rows(2))
         server.runtime.evaluation_worker.wake()
-        await wait_until(lambda: "Evaluations that wait could not be looked for" in caplog.messages)
+        await wait_until(lambda: "Failed to poll for queued evaluations" in caplog.messages)
         has_waiting = await database.read(slices.has_waiting_slices)
         async with running_server(database, counted.chat) as second:
             second.runtime.evaluation_worker.wake()
@@ -245,7 +245,7 @@ async def test_a_slice_whose_plan_cannot_be_read_is_retried(
         finished = await wait_for_end(database)
 
     assert (finished.state, counted.requests.total()) == ("succeeded", 2)
-    assert set(caplog.messages) == {"A slice of ev_1 cannot be run, which is tried again"}
+    assert set(caplog.messages) == {"Failed to run a slice of ev_1, retrying"}
 
 
 async def test_an_evaluation_runs_in_a_memory_database() -> None:

@@ -393,7 +393,7 @@ async def test_a_failing_simulated_user_ends_the_script() -> None:
 
 
 async def test_a_simulated_turn_without_a_user_workflow_is_rejected() -> None:
-    with pytest.raises(ValueError, match="needs somebody to play the user"):
+    with pytest.raises(ValueError, match="requires `play_user`"):
         await play({"turns": [simulated_turn()]}, scripted_workflow()[0])
 
 

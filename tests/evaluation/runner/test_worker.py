@@ -128,7 +128,7 @@ async def test_workflow_values_recorded_columns_and_invalid_rows(database: Datab
     ]
     assert [[score.passed for score in one.scores] for one in result] == [[True], [False], [], []]
     assert (await read_result_detail(database, 0)).body["value"] == 4
-    assert result[3].error == {"code": "no_answer", "message": "The row has nothing in the column 'old'."}
+    assert result[3].error == {"code": "no_answer", "message": "The row has no answer in column 'old'."}
 
 
 async def test_a_row_without_messages_uses_its_question_and_an_empty_row_fails(database: Database) -> None:
@@ -154,8 +154,8 @@ async def test_a_row_without_messages_uses_its_question_and_an_empty_row_fails(d
 
     no_messages = {
         "code": "no_messages",
-        "message": "The row has nothing to say: no messages in the column 'messages', "
-        "no script in the column 'script', no text in the column 'question'. Fill it in, or leave the row out.",
+        "message": "The row has no input: no messages in column 'messages', "
+        "no script in column 'script', no text in column 'question'. Fill in the column or leave out the row.",
     }
     mapped, unmapped = [[one for one in await results(database) if one.variant == index] for index in (0, 1)]
     assert (finished.state, finished.done, finished.failed) == ("partly", 12, 2)
@@ -181,7 +181,7 @@ async def test_cells_of_a_deleted_row_fail(database: Database) -> None:
     [result] = await results(database)
     assert (finished.state, finished.reason) == (
         "failed",
-        {"code": "no_cell_done", "message": "No cell has an answer: look at the errors of some."},
+        {"code": "no_cell_done", "message": "All cells failed. See the errors of the results."},
     )
     assert result.error is not None
     assert result.error["code"] == "row_gone"
@@ -243,11 +243,11 @@ async def test_failing_and_unknown_evaluators_are_recorded_as_errors(database: D
 
     [result] = await results(database)
     assert (finished.state, finished.done, finished.errors) == ("partly", 1, 2)
-    rendered = [(score.evaluator, score.name, score.status, score.passed, score.reason[:40]) for score in result.scores]
+    rendered = [(score.evaluator, score.name, score.status, score.passed, score.reason[:44]) for score in result.scores]
     assert rendered == [
         (0, "events", "scored", True, ""),
         (1, "broken", "error", None, "evaluator_failed: ValueError: Say 0"),
-        (2, "gone", "error", None, "evaluator_unknown: No evaluator 'gone'. "),
+        (2, "gone", "error", None, "evaluator_unknown: Unknown evaluator 'gone'."),
     ]
 
 
@@ -435,9 +435,9 @@ async def test_an_internal_error_fails_only_its_cell(
 
     result = await results(database)
     assert (finished.state, finished.done, finished.failed) == ("partly", 2, 1)
-    assert result[1].error == {"code": "internal", "message": "Something broke: the log says what."}
+    assert result[1].error == {"code": "internal", "message": "Internal error. See the server log."}
     assert [record.message for record in caplog.records if record.name == "palaver.evaluation"] == [
-        "The cell 1 of ev_1 could not be run"
+        "Failed to run cell 1 of ev_1"
     ]
 
 
@@ -459,6 +459,6 @@ async def test_an_evaluator_that_exceeds_its_timeout_is_an_error(
     [result] = await results(database)
     assert (finished.state, finished.errors) == ("partly", 1)
     assert [(score.name, score.status, score.reason) for score in result.scores] == [
-        ("endless", "error", "evaluator_timeout: it took longer than 0.05 seconds"),
+        ("endless", "error", "evaluator_timeout: timed out after 0.05 seconds"),
         ("exact_match", "scored", ""),
     ]

@@ -30,11 +30,11 @@ def test_nearest_and_missing_docs_are_marked_in_the_output() -> None:
     nearest = AdaptorDocs(adaptor=LIBRARY, version="1.2.0", state="nearest", docs_version="1.0.0", entries=(LEND,))
 
     assert format_docs(nearest) == (
-        "@openfn/language-library 1.2.0\ndocs: nearest (1.0.0); what this version has may differ\n\nlend(book)\n"
+        "@openfn/language-library 1.2.0\ndocs: nearest (1.0.0); the requested version may differ\n\nlend(book)\n"
     )
     assert (
         format_docs(AdaptorDocs(adaptor=Adaptor("@mine/x")))
-        == "@mine/x\ndocs: missing; a chat about it goes on without\n"
+        == "@mine/x\ndocs: missing; the model answers without them\n"
     )
 
 
@@ -48,7 +48,7 @@ async def test_describe_adaptor_looks_up_a_short_name(tmp_path: Path) -> None:
 
 
 async def test_invalid_adaptor_name_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(PalaverError, match="'http@' names no adaptor"):
+    with pytest.raises(PalaverError, match="Invalid adaptor 'http@'"):
         await describe_adaptor(AdaptorLibrary(Settings(online=False, cache=str(tmp_path))), "http@")
 
 

@@ -48,18 +48,18 @@ def break_download(registry: FakeRegistry, failure: str) -> None:
 @pytest.mark.parametrize(
     ("failure", "reason"),
     [
-        ("another tarball", "the tarball is not the one that the registry announced"),
-        ("too large", "127.0.0.1 sends more than 20,971,520 bytes"),
-        ("no tarball", "127.0.0.1 answered 404"),
-        ("failing", "127.0.0.1 answered 500"),
-        ("not in the registry", "127.0.0.1 answered 404"),
-        ("no versions", "the registry's answer cannot be read"),
-        ("no integrity", "the tarball is not the one that the registry announced"),
-        ("no description", "the tarball cannot be read"),
+        ("another tarball", "the tarball does not match the integrity hash in the registry"),
+        ("too large", "127.0.0.1 sent more than 20,971,520 bytes"),
+        ("no tarball", "127.0.0.1 returned status 404"),
+        ("failing", "127.0.0.1 returned status 500"),
+        ("not in the registry", "127.0.0.1 returned status 404"),
+        ("no versions", "cannot decode the registry's response"),
+        ("no integrity", "the tarball does not match the integrity hash in the registry"),
+        ("no description", "cannot read the tarball"),
         ("cut off", "peer closed connection"),
-        ("led away", "127.0.0.1 redirects to http://localhost"),
-        ("led to a file", "127.0.0.1 redirects to file://"),
-        ("led in a circle", "127.0.0.1 redirects too often"),
+        ("led away", "127.0.0.1 redirected to http://localhost, which is not allowed"),
+        ("led to a file", "127.0.0.1 redirected to file://, which is not allowed"),
+        ("led in a circle", "too many redirects from 127.0.0.1"),
     ],
 )
 async def test_failed_download_gives_missing_docs_and_is_not_retried_at_once(
@@ -95,7 +95,7 @@ async def test_slow_registry_times_out_and_is_not_retried_at_once(
     count = len(registry.requests)
     assert await library.look_up_names("library@1.0.0") == (MISSING, [])
     assert len(registry.requests) == count
-    assert caplog.messages[0].endswith("took more than 0.3 s. Not tried again for 60 s.")
+    assert caplog.messages[0].endswith("timed out after 0.3 s. Not retrying for 60 s.")
 
 
 async def test_failed_download_is_retried_after_a_minute(tmp_path: Path, registry: FakeRegistry) -> None:

@@ -189,7 +189,7 @@ async def test_description_is_held_in_memory_if_the_cache_folder_is_not_writable
 
     assert [await library.look_up_names("library@1.0.0") for _ in range(2)] == [(EXACT, ["one"])] * 2
     assert registry.tarballs == ["language-library-1.0.0.tgz"]
-    assert caplog.messages[0].startswith("library@1.0.0 cannot be kept in the cache folder")
+    assert caplog.messages[0].startswith("Cannot save library@1.0.0 in the cache folder")
 
 
 async def test_number_of_descriptions_and_packages_in_memory_is_limited(
@@ -309,7 +309,7 @@ async def test_missing_registry_setting_is_logged_once_and_nothing_is_fetched(
     assert results == [(MISSING, [])] * 3
     assert library.progress == []
     assert caplog.messages == [
-        "No npm registry is configured: adaptor docs are not fetched. Set PALAVER_JOBCHAT_REGISTRY."
+        "No npm registry is configured, so adaptor docs cannot be downloaded. Set PALAVER_JOBCHAT_REGISTRY."
     ]
 
 

@@ -84,7 +84,8 @@ def test_one_matching_strong_checksum_of_several_is_enough() -> None:
 )
 def test_tarball_that_does_not_match_its_checksum_is_rejected(announced_integrity: str) -> None:
     assert (
-        extract_error(package("lend"), announced_integrity) == "the tarball is not the one that the registry announced"
+        extract_error(package("lend"), announced_integrity)
+        == "the tarball does not match the integrity hash in the registry"
     )
 
 
@@ -101,14 +102,14 @@ def test_tarball_that_does_not_match_its_checksum_is_rejected(announced_integrit
     ],
 )
 def test_tarball_without_a_regular_description_file_is_rejected(tarball: bytes) -> None:
-    assert extract_error(tarball) == "the tarball has no package/ast.json"
+    assert extract_error(tarball) == "the tarball does not contain package/ast.json"
 
 
 @pytest.mark.parametrize(
     "tarball", [b"", b"no gzip", package("lend")[:60], gzipped(b"no tar" * 200), package("lend")[:-100] + bytes(100)]
 )
 def test_broken_tarball_is_rejected(tarball: bytes) -> None:
-    assert extract_error(tarball).startswith("the tarball ")
+    assert extract_error(tarball).startswith(("cannot read the tarball (", "the tarball does not contain "))
 
 
 def test_tarball_over_the_unpacked_size_limit_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,29 +117,27 @@ def test_tarball_over_the_unpacked_size_limit_is_rejected(monkeypatch: pytest.Mo
     tarball = tar(("package/zeros", bytes(3_000_000)), ("package/ast.json", describe("lend")))
 
     assert len(tarball) < 10_000
-    assert extract_error(tarball) == "the tarball holds more than 1,000,000 bytes"
+    assert extract_error(tarball) == "the unpacked tarball exceeds 1,000,000 bytes"
 
 
 def test_tarball_with_too_many_files_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(npm_registry, "_MAX_MEMBERS", 20)
 
-    assert extract_error(tar(*((f"package/{n}", b"") for n in range(30)))) == "the tarball holds more than 20 files"
+    assert extract_error(tar(*((f"package/{n}", b"") for n in range(30)))) == "the tarball contains more than 20 files"
 
 
 def test_description_with_a_huge_declared_size_is_rejected() -> None:
     info = tarfile.TarInfo("package/ast.json")
     info.size = 10**12
 
-    assert extract_error(gzipped(info.tobuf())) == "package/ast.json has more than 20,971,520 bytes"
+    assert extract_error(gzipped(info.tobuf())) == "package/ast.json is larger than 20,971,520 bytes"
 
 
 def test_tarball_with_nested_long_name_headers_is_rejected() -> None:
     info = tarfile.TarInfo("././@LongLink")
     info.type, info.size = tarfile.GNUTYPE_LONGNAME, 1
 
-    assert extract_error(gzipped((info.tobuf() + b"x".ljust(512, b"\0")) * 5000)).startswith(
-        "the tarball cannot be read"
-    )
+    assert extract_error(gzipped((info.tobuf() + b"x".ljust(512, b"\0")) * 5000)).startswith("cannot read the tarball")
 
 
 @given(st.binary(max_size=2000), st.integers(0, 1500), st.binary(min_size=1, max_size=9))

@@ -54,14 +54,14 @@ async def test_failed_work_is_not_retried_for_a_minute(caplog: pytest.LogCapture
     assert flights.join("Fetching x", work) is None
     clock.time = 60.0
     assert await wait_for(flights.join("Fetching x", work)) == "whole"
-    assert caplog.messages == ["Fetching x: broken. Not tried again for 60 s."]
+    assert caplog.messages == ["Fetching x failed: broken. Not retrying for 60 s."]
 
 
 async def test_work_is_stopped_after_the_timeout(caplog: pytest.LogCaptureFixture) -> None:
     flights = SingleFlight(now=Clock(), timeout_s=0.02)
 
     assert await wait_for(flights.join("x", asyncio.Event().wait)) is None
-    assert caplog.messages == ["x: took more than 0.02 s. Not tried again for 60 s."]
+    assert caplog.messages == ["x failed: timed out after 0.02 s. Not retrying for 60 s."]
 
 
 async def test_caller_with_a_deadline_gets_none_while_the_work_continues() -> None:

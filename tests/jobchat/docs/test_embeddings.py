@@ -130,7 +130,7 @@ def test_vectors_of_another_model_are_ignored_with_one_warning(
     by_words = titles(file, "fourteen book sorted", None)
     assert titles(file, "fourteen book sorted", other) == by_words
     assert titles(file, "fourteen book sorted", other) == by_words
-    assert caplog.messages == ["The index of the docs has no vectors of two: index again."]
+    assert caplog.messages == ["The docs index has no vectors from two. Rebuild the index."]
 
 
 def test_vector_search_reloads_a_replaced_index(folder: Path, tmp_path: Path) -> None:
@@ -184,11 +184,11 @@ def test_function_can_be_used_as_a_model() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("someone/some-model", "neither a folder with a model2vec model nor module:function"),
-        ("no_such_module:embed", "there is no no_such_module:embed"),
-        ("tests.jobchat.docs.fake_embeddings:nothing", "there is no tests.jobchat.docs.fake_embeddings:nothing"),
-        ("tests.jobchat.docs.fake_embeddings:no_function", "is no function"),
-        (".", "holds no model2vec model"),
+        ("someone/some-model", "must be a folder with a model2vec model, or module:function"),
+        ("no_such_module:embed", "cannot import no_such_module:embed"),
+        ("tests.jobchat.docs.fake_embeddings:nothing", "cannot import tests.jobchat.docs.fake_embeddings:nothing"),
+        ("tests.jobchat.docs.fake_embeddings:no_function", "is not callable"),
+        (".", "cannot load a model2vec model from"),
     ],
 )
 def test_invalid_model_setting_is_rejected_with_a_reason(
@@ -215,12 +215,12 @@ def test_error_names_the_missing_extra(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("embed", "message"),
     [
-        (lambda texts: [[1.0]] * (len(texts) + 1), "for 1 texts it gave the shape"),
-        (lambda texts: [1.0], r"gave the shape \(1,\)"),
-        (lambda texts: [[]], r"gave the shape \(1, 0\)"),
-        (lambda texts: [[float("nan")]], "must give one vector of numbers"),
-        (lambda texts: [["a"]], "gave no vectors: ValueError"),
-        (lambda texts: 1 / 0, "gave no vectors: ZeroDivisionError"),
+        (lambda texts: [[1.0]] * (len(texts) + 1), "for 1 text"),
+        (lambda texts: [1.0], r"returned an array of shape \(1,\)"),
+        (lambda texts: [[]], r"returned an array of shape \(1, 0\)"),
+        (lambda texts: [[float("nan")]], "must return one vector of numbers"),
+        (lambda texts: [["a"]], "mine failed: ValueError"),
+        (lambda texts: 1 / 0, "mine failed: ZeroDivisionError"),
     ],
 )
 def test_model_with_invalid_output_is_rejected(embed: Any, message: str) -> None:

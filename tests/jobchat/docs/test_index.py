@@ -49,9 +49,9 @@ def test_unreadable_files_are_reported_and_the_rest_is_indexed(
         added=3,
         chunks=3,
         problems=(
-            Problem("huge.md", "left out: larger than 1,000 bytes"),
-            Problem("latin.md", "is not UTF-8: what could not be read stands as \ufffd"),
-            Problem("round.md", f"left out: cannot be read ({_symlink_loop_error(folder)})"),
+            Problem("huge.md", "skipped: larger than 1,000 bytes"),
+            Problem("latin.md", "is not valid UTF-8; invalid bytes were replaced with \ufffd"),
+            Problem("round.md", f"skipped: cannot be read ({_symlink_loop_error(folder)})"),
         ),
     )
     assert indexed_paths(tmp_path / "x.db") == ["latin.md", "paper.md", "wide.md"]
@@ -91,7 +91,7 @@ def test_a_file_or_folder_without_permission_is_reported(
 
     assert build_index(folder, tmp_path / "x.db").problems == (
         Problem("secret", "cannot be read: Permission denied"),
-        Problem("closed.md", "left out: cannot be read (Permission denied)"),
+        Problem("closed.md", "skipped: cannot be read (Permission denied)"),
     )
 
 
@@ -105,7 +105,7 @@ def test_symlinks_are_followed_only_inside_the_folder(folder: Path, tmp_path: Pa
 
     report = build_index(folder, tmp_path / "x.db")
 
-    assert report.problems == (Problem("out.md", "left out: it is a link out of the folder"),)
+    assert report.problems == (Problem("out.md", "skipped: it links to a file outside the folder"),)
     assert indexed_paths(tmp_path / "x.db") == ["in.md", "paper.md"]
 
 
@@ -117,7 +117,7 @@ def test_file_name_that_is_not_utf8_is_left_out(folder: Path, tmp_path: Path) ->
 
     report = build_index(folder, tmp_path / "x.db")
 
-    assert report.problems == (Problem("na\ufffdve.md", "left out: its name is not UTF-8"),)
+    assert report.problems == (Problem("na\ufffdve.md", "skipped: its name is not UTF-8"),)
 
 
 def test_file_deleted_during_indexing_is_removed_from_the_index(folder: Path, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_unreadable_folder_is_an_error_and_leaves_the_index_unchanged(
 
     monkeypatch.setattr(os, "scandir", refuse)
 
-    with pytest.raises(PalaverError, match=f"The folder {folder} cannot be read: Permission denied"):
+    with pytest.raises(PalaverError, match=f"Cannot read the folder {folder}: Permission denied"):
         build_index(folder, tmp_path / "x.db")
     assert indexed_paths(tmp_path / "x.db") == ["paper.md"]
 
@@ -172,7 +172,7 @@ def test_searches_see_the_old_index_and_other_writers_wait_during_indexing(folde
     first.start()
     assert writing.wait(30)
     assert search_paths(file, "wood and rags") == ["paper.md"]
-    with pytest.raises(PalaverError, match="being written by another process"):
+    with pytest.raises(PalaverError, match="Another process is writing"):
         build_index(folder, file, lock_timeout=0.05)
     second = threading.Thread(target=lambda: reports.append(build_index(folder, file, lock_timeout=30)))
     second.start()
@@ -203,9 +203,9 @@ def test_failed_indexing_leaves_the_old_index(folder: Path, tmp_path: Path) -> N
 def test_unwritable_index_path_is_reported(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(PalaverError, match="cannot be written"):
+    with pytest.raises(PalaverError, match="Cannot write the index"):
         build_index(folder, tmp_path / "file" / "x.db")
-    with pytest.raises(PalaverError, match="cannot be written"):
+    with pytest.raises(PalaverError, match="Cannot write the index"):
         build_index(folder, tmp_path / "docs")
 
 

@@ -21,8 +21,8 @@ def test_first_indexing_prints_the_index_path_and_the_setting(folder: Path) -> N
     (folder / "b.md").write_bytes(b"Caf\xe9.")
 
     assert index_folder(folder, None, Settings()) == [
-        "docs: 2 files, 2 pieces (2 added, 0 changed, 0 removed, 0 as before).",
-        "  b.md is not UTF-8: what could not be read stands as \ufffd.",
+        "docs: 2 files, 2 chunks (2 added, 0 changed, 0 removed, 0 unchanged).",
+        "  b.md is not valid UTF-8; invalid bytes were replaced with \ufffd.",
         "Index: docs.db. To search it, set PALAVER_JOBCHAT_INDEX=docs.db",
     ]
     assert Path("docs.db").is_file()
@@ -37,7 +37,7 @@ def test_configured_index_is_updated(folder: Path) -> None:
     (folder / "a.md").write_text("Another page.")
 
     assert index_folder(folder, Path("mine.db"), settings, progress=lambda what, _count, _of: stages.append(what)) == [
-        "docs: 1 file, 1 piece (0 added, 1 changed, 0 removed, 0 as before, 1 vectors made).",
+        "docs: 1 file, 1 chunk (0 added, 1 changed, 0 removed, 0 unchanged, 1 vector computed).",
         "Index: mine.db.",
     ]
     assert stages == ["files", "files", "vectors", "vectors"]
@@ -45,11 +45,11 @@ def test_configured_index_is_updated(folder: Path) -> None:
 
 def test_empty_folder_is_reported(folder: Path) -> None:
     assert index_folder(folder, Path("x.db"), Settings())[:2] == [
-        "docs: 0 files, 0 pieces (0 added, 0 changed, 0 removed, 0 as before).",
-        "There is no Markdown in this folder: nothing will be found.",
+        "docs: 0 files, 0 chunks (0 added, 0 changed, 0 removed, 0 unchanged).",
+        "No Markdown files found in this folder. Searches will return nothing.",
     ]
 
 
 def test_missing_folder_is_an_error() -> None:
-    with pytest.raises(PalaverError, match="There is no folder gone to index"):
+    with pytest.raises(PalaverError, match="Folder not found: gone"):
         index_folder(Path("gone"), None, Settings())

@@ -13,7 +13,7 @@ from palaver_jobchat.settings import Settings
 from tests.jobchat.docs import fake_embeddings
 
 QUERY = build_query("How can I fetch only new records since the last run?")
-QUERY_PAGE = "Cursors: only what is new since the last run"
+QUERY_PAGE = "Cursors: fetch only what is new since the last run"
 """The title of the bundled page that answers QUERY."""
 
 
@@ -69,7 +69,7 @@ async def test_unreadable_index_is_logged_once_and_search_returns_none(
 
     assert [await retriever.search(QUERY) for _ in range(3)] == [None, None, None]
     assert caplog.messages == [
-        f"The index of the docs, {tmp_path}/x.db, cannot be searched: file is not a database. It has to be made anew."
+        f"Cannot search the docs index {tmp_path}/x.db: file is not a database. Rebuild the index."
     ]
 
 
@@ -93,7 +93,7 @@ async def test_search_returns_none_if_the_cache_cannot_be_written(
     assert await retriever.search(QUERY) is None
     assert not retriever.has_index
     (message,) = caplog.messages
-    assert message.startswith("The docs that come with Job Chat cannot be used: ")
+    assert message.startswith("Cannot use the docs included with Job Chat: ")
 
 
 async def test_users_cache_folder_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,9 +123,9 @@ async def test_search_with_a_model_scores_results_by_both_rankings(tmp_path: Pat
     [
         (
             "tests.jobchat.docs.fake_embeddings:nothing",
-            "EMBEDDINGS: there is no tests.jobchat.docs.fake_embeddings:nothing",
+            "EMBEDDINGS: cannot import tests.jobchat.docs.fake_embeddings:nothing",
         ),
-        ("someone/some-model", "EMBEDDINGS: 'someone/some-model' is neither a folder"),
+        ("someone/some-model", "Invalid EMBEDDINGS 'someone/some-model': must be a folder"),
     ],
 )
 async def test_search_uses_words_only_if_the_model_cannot_be_loaded(
@@ -145,7 +145,7 @@ async def test_search_uses_words_only_if_the_model_fails_on_first_use(
 
     assert titles(await retriever.search(QUERY)) == titles(await DocsRetriever(settings(tmp_path)).search(QUERY))
     assert caplog.messages == [
-        "EMBEDDINGS: tests.jobchat.docs.fake_embeddings:by_length gave no vectors: ConnectionError('away')"
+        "EMBEDDINGS: tests.jobchat.docs.fake_embeddings:by_length failed: ConnectionError('away')"
     ]
 
 
@@ -160,5 +160,5 @@ async def test_search_uses_words_only_if_the_model_fails_later(
 
     assert titles(results) == titles(await DocsRetriever(settings(tmp_path)).search(QUERY))
     assert caplog.messages == [
-        "EMBEDDINGS: tests.jobchat.docs.fake_embeddings:by_length gave no vectors: ConnectionError('away')"
+        "EMBEDDINGS: tests.jobchat.docs.fake_embeddings:by_length failed: ConnectionError('away')"
     ]

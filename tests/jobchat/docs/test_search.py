@@ -165,11 +165,11 @@ def test_missing_folder_or_foreign_output_file_is_rejected(folder: Path, tmp_pat
         other.execute("CREATE TABLE files (mine)")
     other.close()
 
-    with pytest.raises(PalaverError, match="There is no folder"):
+    with pytest.raises(PalaverError, match="Folder not found"):
         build_index(tmp_path / "gone", tmp_path / "x")
-    with pytest.raises(PalaverError, match="Delete it, or name another file"):
+    with pytest.raises(PalaverError, match="Delete it or choose another file"):
         build_index(folder, tmp_path / "text")
-    with pytest.raises(PalaverError, match="a database of something else"):
+    with pytest.raises(PalaverError, match="it is not a Job Chat index"):
         build_index(folder, tmp_path / "other")
 
 

@@ -143,7 +143,7 @@ async def test_request_without_any_key_fails_before_it_is_sent(monkeypatch: pyte
 
 @pytest.mark.parametrize("key", ["sk-ant-ключ", "sk-ant-a\r\nx-evil: 1"])
 async def test_key_with_invalid_header_characters_is_an_auth_error(key: str) -> None:
-    message = "The model's provider did not accept the key of the request. Check api_key."
+    message = "The model's provider rejected the request's key. Check api_key."
     with FakeAnthropic([]) as fake:
         assert await collect_failure(model(fake), key=key) == ("auth_error", message, 401, {"key": "request"})
         assert fake.requests == []

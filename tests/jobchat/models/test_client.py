@@ -111,7 +111,7 @@ async def test_long_retry_after_is_reported_instead_of_waiting() -> None:
     with FakeAnthropic([error_step(429, retry_after="10.5"), {"text": "a"}]) as fake:
         assert await collect_failure(model(fake, clock.policy()), PLAIN_PROMPT) == (
             "rate_limit",
-            "The model's provider takes no more requests for now. Try again in 11 seconds.",
+            "The model's provider is limiting requests. Try again in 11 seconds.",
             429,
             {"retry_after": 11},
         )

@@ -45,4 +45,7 @@ def test_missing_package_is_reported_with_the_install_command(provider: str, mon
     with pytest.raises(PalaverError) as caught:
         models.create_model(Settings(provider=provider, model="m"))  # pyright: ignore[reportArgumentType]
 
-    assert caught.value.message == "Job Chat needs more packages: pip install 'palaver[jobchat]'"
+    assert (
+        caught.value.message
+        == "Job Chat requires additional packages. Install them with: pip install 'palaver[jobchat]'"
+    )

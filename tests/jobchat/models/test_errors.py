@@ -15,8 +15,8 @@ from palaver_jobchat.models.errors import RequestInfo, mask_keys, retry_after
 from palaver_jobchat.testing import FakeAnthropic
 from tests.jobchat.models.model_requests import KEY, NO_RETRY, PROMPT, collect_failure, failure_of, usage_of
 
-CONNECTION_LOST = "There was no connection to the model's provider, or it broke off. Try again."
-TOO_LONG = "This is too long for the model. Shorten context.log, the largest field, or leave it out."
+CONNECTION_LOST = "Could not connect to the model's provider, or the connection was lost. Try again."
+TOO_LONG = "The prompt is too long for the model. Shorten context.log, the largest field, or leave it out."
 FIELD_SIZES = {"content": 9, "context.log": 140_000}
 
 
@@ -29,42 +29,42 @@ ERROR_CASES = {
     "a wrong key": (
         error_step(401, "invalid x-api-key"),
         "auth_error",
-        "The model's provider did not accept the key of the server. Check ANTHROPIC_API_KEY on the server.",
+        "The model's provider rejected the server's key. Check ANTHROPIC_API_KEY on the server.",
         401,
         {"key": "server"},
     ),
     "not allowed": (
         error_step(403, "Your key may not use this"),
         "forbidden",
-        "The model's provider does not allow this: Your key may not use this.",
+        "The model's provider denied access: Your key may not use this.",
         403,
         {},
     ),
     "no such model": (
         error_step(404, "model: claude-sonnet-5-5"),
         "not_found",
-        "The provider has no model 'claude-sonnet-5-5' for this key. Set another with PALAVER_JOBCHAT_MODEL.",
+        "Model 'claude-sonnet-5-5' not found or not available with this key. Set another PALAVER_JOBCHAT_MODEL.",
         404,
         {},
     ),
     "not usable": (
         error_step(422, "tools: what is this?"),
         "invalid_request",
-        "The model's provider could not use the request: tools: what is this?",
+        "The model's provider could not process the request: tools: what is this?",
         422,
         {},
     ),
     "too many requests": (
         error_step(429, "slow down", retry_after="7"),
         "rate_limit",
-        "The model's provider takes no more requests for now. Try again in 7 seconds.",
+        "The model's provider is limiting requests. Try again in 7 seconds.",
         429,
         {"retry_after": 7},
     ),
     "too many requests, for whom knows how long": (
         error_step(429, "slow down"),
         "rate_limit",
-        "The model's provider takes no more requests for now. Try again in 60 seconds.",
+        "The model's provider is limiting requests. Try again in 60 seconds.",
         429,
         {"retry_after": 60},
     ),
@@ -92,14 +92,14 @@ ERROR_CASES = {
     "a bad request": (
         error_step(400, "messages.0: that is none"),
         "bad_request",
-        "The model's provider refused the request: messages.0: that is none.",
+        "The model's provider rejected the request: messages.0: that is none.",
         400,
         {},
     ),
     "a bad request without a word": (
         error_step(400),
         "bad_request",
-        "The model's provider refused the request.",
+        "The model's provider rejected the request.",
         400,
         {},
     ),
@@ -217,7 +217,7 @@ async def test_model_that_sends_nothing_times_out(step: dict[str, Any]) -> None:
 
 
 async def test_rejected_key_of_the_caller_is_reported_as_the_callers() -> None:
-    message = "The model's provider did not accept the key of the request. Check api_key."
+    message = "The model's provider rejected the request's key. Check api_key."
     with FakeAnthropic([error_step(401, "invalid x-api-key")]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
 
@@ -232,7 +232,7 @@ async def test_a_key_that_the_provider_repeats_is_masked(step: str) -> None:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
         failure = await collect_failure(model, key="mySecret")
 
-    assert failure == ("bad_request", "The model's provider refused the request: no credit for *** and ***.", 400, {})
+    assert failure == ("bad_request", "The model's provider rejected the request: no credit for *** and ***.", 400, {})
 
 
 async def test_stream_with_invalid_json_is_a_provider_error() -> None:

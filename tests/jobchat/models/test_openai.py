@@ -33,7 +33,7 @@ from tests.jobchat.models.model_requests import (
 )
 from tests.server_process import server_process
 
-CONNECTION_LOST = "There was no connection to the model's provider, or it broke off. Try again."
+CONNECTION_LOST = "Could not connect to the model's provider, or the connection was lost. Try again."
 FUNCTION = {"name": "edit_job", "description": EDIT_JOB["description"], "parameters": EDIT_JOB["input_schema"]}
 USAGE = {
     "prompt_tokens": 30,
@@ -264,7 +264,7 @@ async def test_openai_api_key_of_the_environment_is_not_used(monkeypatch: pytest
 
 @pytest.mark.parametrize("key_source", ["request", "server"])
 async def test_anthropic_key_is_not_sent_to_another_provider(key_source: str) -> None:
-    message = "The key is one of Anthropic's, and the model is not. Send a key for this server's model, or none."
+    message = "api_key is an Anthropic key, but this server uses another provider. Send that provider's key, or none."
     async with run_endpoint() as endpoint:
         openai = model(endpoint, api_key="sk-ant-a" if key_source == "server" else "b")
 
@@ -297,35 +297,35 @@ FAILURES: dict[str, tuple[Any, str, str, int, dict[str, Any]]] = {
     "a wrong key": (
         error_response(401, "Incorrect API key provided: server-key."),
         "auth_error",
-        "The model's provider did not accept the key of the server. Check PALAVER_JOBCHAT_API_KEY on the server.",
+        "The model's provider rejected the server's key. Check PALAVER_JOBCHAT_API_KEY on the server.",
         401,
         {"key": "server"},
     ),
     "no such model": (
         error_response(404, "The model `m` does not exist"),
         "not_found",
-        "The provider has no model 'm' for this key. Set another with PALAVER_JOBCHAT_MODEL.",
+        "Model 'm' not found or not available with this key. Set another PALAVER_JOBCHAT_MODEL.",
         404,
         {},
     ),
     "too long": (
         error_response(400, "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens."),
         "prompt_too_long",
-        "This is too long for the model. Shorten content, the largest field, or leave it out.",
+        "The prompt is too long for the model. Shorten content, the largest field, or leave it out.",
         413,
         {"fields": {"content": 3}},
     ),
     "a bad request that repeats the key": (
         error_response(400, "what is server-key?"),
         "bad_request",
-        "The model's provider refused the request: what is ***?",
+        "The model's provider rejected the request: what is ***?",
         400,
         {},
     ),
     "too many requests": (
         error_response(429, "slow down", retry_after="3"),
         "rate_limit",
-        "The model's provider takes no more requests for now. Try again in 3 seconds.",
+        "The model's provider is limiting requests. Try again in 3 seconds.",
         429,
         {"retry_after": 3},
     ),
@@ -346,7 +346,7 @@ FAILURES: dict[str, tuple[Any, str, str, int, dict[str, Any]]] = {
     "an error inside a stream, by its number": (
         [chunk(content="Half"), {"error": {"message": "slow down", "code": 429}}],
         "rate_limit",
-        "The model's provider takes no more requests for now. Try again in 60 seconds.",
+        "The model's provider is limiting requests. Try again in 60 seconds.",
         429,
         {"retry_after": 60},
     ),

@@ -14,7 +14,7 @@ from palaver_jobchat.prompt import Prompt, build_prompt
 from palaver_jobchat.testing import FakeAnthropic
 from tests.jobchat.models.model_requests import NO_RETRY, collect_events, usage_of
 
-OPENING = "Rehearsal: no model was asked."
+OPENING = "Rehearsal: no model was called."
 JOB = "get('/patients');\n\nfn(state => {\n  const ids = state.data.map(x => x.id);\n  return { ...state, ids };\n});\n"
 STEP = """\
 fn(state => {
@@ -46,7 +46,7 @@ async def run_rehearsal(question: Prompt, **request_fields: Any) -> tuple[str, l
 async def test_empty_job_gets_a_small_example_job() -> None:
     text, edits = await run_rehearsal(question_prompt("Write a job that fetches patients."))
 
-    assert text == f"{OPENING} I'll write a small job that asks for patients and logs how many there are."
+    assert text == f"{OPENING} I'll write a small job that fetches patients and logs how many there are."
     assert apply_edits("", edits).code == f"get('/patients', {{ query: {{ limit: 100 }} }});\n\n{STEP}\n"
 
 
@@ -69,7 +69,7 @@ async def test_rename_changes_each_occurrence_of_the_identifier(question: str, c
 async def test_rename_of_an_unknown_name_changes_nothing() -> None:
     text, edits = await run_rehearsal(question_prompt("rename foo to bar", JOB))
 
-    assert (text, edits) == (f"{OPENING} There is no `foo` in the job, so there is nothing to rename.", [])
+    assert (text, edits) == (f"{OPENING} `foo` doesn't occur in the job, so there's nothing to rename.", [])
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ async def test_any_other_change_adds_a_step_at_the_end(job: str) -> None:
 
     second_text, second_edits = await run_rehearsal(question_prompt("Add a log of how many there are", result.code))
     assert (second_text, second_edits) == (
-        f"{OPENING} The job logs how many records there are already. I leave it as it is.",
+        f"{OPENING} The job already logs how many records there are, so I won't change it.",
         [],
     )
 
@@ -99,10 +99,10 @@ async def test_a_question_is_answered_and_changes_nothing() -> None:
     assert edits == []
     assert text == (
         f"{OPENING} The job has 3 operations:\n\n"
-        "1. `get` asks for a resource and leaves it in state.data.\n"
+        "1. `get` fetches a resource and puts it in state.data.\n"
         "2. `http.each` runs an operation once for every item.\n"
-        "3. `foo`, a function of the adaptor.\n\n"
-        "Ask for a change, such as “rename … to …”, to see how one is suggested."
+        "3. `foo` is a function of the adaptor.\n\n"
+        "To see a suggested edit, ask for a change, such as “rename … to …”."
     )
 
 
@@ -110,23 +110,23 @@ async def test_question_without_a_job_explains_what_a_job_is() -> None:
     text, edits = await run_rehearsal(question_prompt("How do I write a job?"))
 
     assert edits == []
-    assert text.startswith(f"{OPENING} A job is a list of operations, run in order;")
+    assert text.startswith(f"{OPENING} A job is a list of operations that run in order.")
 
 
 @pytest.mark.parametrize(
     ("log", "excerpt"),
     [
-        ("R/T start\nTypeError: oh no\n  at job.js:4:9", "It is about line 4 of the job:\n\n```js\nconst ids"),
-        ("a\nError: line 1 is bad", "It is about line 1 of the job:\n\n```js\nget('/patients');\n```"),
-        ("a\nReferenceError: ids is not defined", "`ids` stands in line 4 of the job:\n\n```js\nconst ids"),
-        ("a\nrequest failed with 404", "tells of an error:\n\n```\nrequest failed with 404\n```"),
+        ("R/T start\nTypeError: oh no\n  at job.js:4:9", "It refers to line 4 of the job:\n\n```js\nconst ids"),
+        ("a\nError: line 1 is bad", "It refers to line 1 of the job:\n\n```js\nget('/patients');\n```"),
+        ("a\nReferenceError: ids is not defined", "`ids` is on line 4 of the job:\n\n```js\nconst ids"),
+        ("a\nrequest failed with 404", "reports an error:\n\n```\nrequest failed with 404\n```"),
     ],
 )
 async def test_answer_points_to_the_error_in_the_log(log: str, excerpt: str) -> None:
     text, edits = await run_rehearsal(question_prompt("Why does it fail?", JOB, log=log))
 
     assert edits == []
-    assert text.startswith(f"{OPENING} Line 2 of the log tells of an error:")
+    assert text.startswith(f"{OPENING} Line 2 of the log reports an error:")
     assert excerpt in text
 
 

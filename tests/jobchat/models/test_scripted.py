@@ -77,10 +77,10 @@ async def test_script_without_more_steps_fails() -> None:
 
 
 async def test_missing_or_invalid_script_is_a_bad_request() -> None:
-    message = "This server's model plays scripts: send one as model_script."
+    message = "This server uses a scripted model. Send a script as model_script."
     assert await collect_failure(ScriptedModel()) == ("bad_request", message, 400, {})
 
-    unknown = "A step of the model's script cannot be played: Object contains unknown field `txt`."
+    unknown = "Invalid step in the model's script: Object contains unknown field `txt`."
     assert await collect_failure(ScriptedModel(), script=[{"txt": 1}]) == ("bad_request", unknown, 400, {})
 
 

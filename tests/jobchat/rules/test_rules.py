@@ -233,7 +233,7 @@ def test_unknown_functions_are_found_only_with_docs_of_the_exact_version() -> No
 
     assert [finding for finding in check(code, DOCS) if finding.rule == "known_functions"] == [
         Finding(
-            "known_functions", "error", 1, "@openfn/language-library@1.0.0 has no function `lent`. Is `lend` meant?"
+            "known_functions", "error", 1, "@openfn/language-library@1.0.0 has no function `lent`. Did you mean `lend`?"
         ),
         Finding("known_functions", "error", 4, "@openfn/language-library@1.0.0 has no function `Book`."),
     ]
@@ -266,7 +266,7 @@ def test_finding_is_serialized_with_all_its_fields() -> None:
         "rule": "json_path",
         "level": "warning",
         "line": 1,
-        "message": "A path begins with `$`: `'$.a'`, or lazy state without quotes.",
+        "message": "Paths must start with `$`: write `'$.a'`, or use lazy state without quotes.",
     }
 
 

@@ -179,11 +179,11 @@ async def test_an_unrecognised_service_is_rejected_with_the_requests_that_were_t
     assert problem(answer) == (422, "not_discovered", None)
     tried = answer.json()["error"]["details"]["tried"]
     assert [(one["request"], one["status"], one["found"]) for one in tried] == [
-        ("POST /inspect", 404, "not there"),
-        ("GET /inspect", 404, "not there"),
-        ("GET /openapi.json", 404, "not there"),
-        ("GET /agent/info", 404, "not there"),
-        ("GET /v1/models", 404, "not there"),
+        ("POST /inspect", 404, "not found"),
+        ("GET /inspect", 404, "not found"),
+        ("GET /openapi.json", 404, "not found"),
+        ("GET /agent/info", 404, "not found"),
+        ("GET /v1/models", 404, "not found"),
     ]
 
 
@@ -212,7 +212,7 @@ async def test_a_service_that_needs_credentials_is_rejected_with_the_settings_to
 
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (422, "discovery_refused")
-    assert error["details"]["tried"][0]["found"] == "wants credentials"
+    assert error["details"]["tried"][0]["found"] == "requires credentials"
     assert tomllib.loads(error["details"]["settings"]) == {
         "connections": {"tutor": {"url": f"{service.url}/tutor/", "headers": {"authorization": "env:TUTOR_KEY"}}}
     }
@@ -358,8 +358,8 @@ async def test_connections_from_code_and_settings_are_listed_and_cannot_be_remov
         (405, "method_not_allowed"),
         (404, "not_found"),
     ]
-    assert "declared in the code that is served here: remove it there." in answers[0].json()["error"]["message"]
-    assert "declared in [connections.tutor] of palaver.toml: remove it" in answers[1].json()["error"]["message"]
+    assert "declared in code. Remove it there." in answers[0].json()["error"]["message"]
+    assert "declared in [connections.tutor] in palaver.toml. Remove it" in answers[1].json()["error"]["message"]
     assert response.json() == {"role": "assistant", "content": "Hi"}
 
 
@@ -390,7 +390,10 @@ async def test_only_default_project_admins_change_connections_and_every_project_
         (403, "missing_scope"),
         (403, "missing_scope"),
     ]
-    assert refused[2].json()["error"]["message"] == "This needs an admin of the project default."
+    assert (
+        refused[2].json()["error"]["message"]
+        == "This request needs an API key of the project 'default' with the scope 'admin'."
+    )
     assert (made.status_code, deleted.status_code) == (201, 204)
     assert [[row["name"] for row in rows] for rows in listed] == [["far"], ["far"]]
     assert called.json()["status"] == "completed"
@@ -485,7 +488,7 @@ async def test_connections_whose_name_code_or_a_route_took_later_are_listed_as_f
     await server.close()
 
     assert [(row["name"], row["state"]) for row in listed] == [("scripted", "failed"), ("status", "failed")]
-    assert listed[0]["message"].startswith("A workflow of this name comes from code or settings")
+    assert listed[0]["message"].startswith("A workflow with this name is declared in code or settings.")
     assert "one of Palaver's own routes" in listed[1]["message"]
     assert (origin, deleted.status_code, status_after) == ("served", 204, 200)
 
@@ -607,4 +610,4 @@ async def test_a_failed_read_of_the_connections_table_is_retried(
     await server.close()
 
     assert made.status_code == 201
-    assert "Looking at connections failed" in caplog.text
+    assert "Failed to update connections" in caplog.text

@@ -114,7 +114,7 @@ async def test_a_summary_is_sliced_by_a_test_set_column(http: httpx.AsyncClient,
     assert [(one["value"], one["n"], one["pass_rate"]) for one in slices] == [("maths", 2, 0.5), ("cities", 1, 0.0)]
     assert (wrong.status_code, wrong.json()["error"]["message"]) == (
         400,
-        "No row of the test set has a column 'colour'.",
+        "Column 'colour' not found in the test set.",
     )
 
 
@@ -284,9 +284,9 @@ async def test_variants_of_one_evaluation_can_be_compared(http: httpx.AsyncClien
 @pytest.mark.parametrize(
     ("base", "status", "message"),
     [
-        ("{}", 400, "Say which variant: {} has base, new."),
-        ("{}:old", 400, "There is no variant 'old': {} has base, new."),
-        ("ev_none:base", 404, "There is no evaluation 'ev_none'."),
+        ("{}", 400, "Missing variant. {} has: base, new."),
+        ("{}:old", 400, "Variant 'old' not found. {} has: base, new."),
+        ("ev_none:base", 404, "Evaluation 'ev_none' not found."),
     ],
 )
 async def test_comparing_a_missing_or_unknown_variant_or_evaluation_is_rejected(
@@ -344,7 +344,7 @@ async def test_an_export_can_be_compared_with_another_evaluation(http: httpx.Asy
     markdown = (await http.get(f"/api/evaluations/{second}/export", params=params)).text
 
     assert [line for line in markdown.splitlines() if line.startswith("###")] == [
-        f"### {second}:{name} beside {first}:base".replace("_", "\\_") for name in ("base", "new")
+        f"### {second}:{name} vs. {first}:base".replace("_", "\\_") for name in ("base", "new")
     ]
 
 

@@ -141,7 +141,7 @@ async def test_an_unknown_evaluator_is_not_found(http: httpx.AsyncClient, key: s
     refused = await http.post(f"/api/evaluators/{key}/try", json={"case": {}})
 
     assert refused.status_code == 404
-    assert refused.json() == {"error": {"code": "not_found", "message": f"There is no evaluator {key!r}."}}
+    assert refused.json() == {"error": {"code": "not_found", "message": f"Evaluator {key!r} not found."}}
     assert (await http.get(f"/api/evaluators/{key}")).status_code == 404
 
 
@@ -157,5 +157,5 @@ async def test_agenta_evaluators_are_converted_and_unsupported_ones_reported(htt
     regex, code, unknown = answer.json()["data"]
     assert regex["evaluator"] == {"key": "regex", "name": "Starts with A", "parameters": {"pattern": "^A"}}
     assert (code["evaluator"], code["text"]) == (None, "import os")
-    assert unknown["notes"] == ["There is no counterpart of 'auto_of_tomorrow' here."]
+    assert unknown["notes"] == ["Evaluator 'auto_of_tomorrow' is not supported."]
     assert (await http.post("/api/evaluators/import", json={})).status_code == 400

@@ -319,7 +319,7 @@ async def test_a_download_fails_when_the_file_is_deleted_meanwhile(http: httpx.A
 
     assert len(await anext(reading)) == kept.CHUNK_BYTES
     (await http.delete(made["url"])).raise_for_status()
-    with pytest.raises(Exception, match="There is no file"):
+    with pytest.raises(Exception, match="not found"):
         await anext(reading)
 
 
@@ -327,6 +327,8 @@ async def test_openapi_describes_the_upload_body_as_binary(make_app: Callable[..
     document = make_app().openapi_schema.to_schema()
 
     assert document["paths"]["/api/files"]["post"]["requestBody"] == {
-        "content": {"*/*": {"schema": {"type": "string", "format": "binary", "description": "The file itself."}}},
+        "content": {
+            "*/*": {"schema": {"type": "string", "format": "binary", "description": "The content of the file."}}
+        },
         "required": True,
     }

@@ -308,7 +308,7 @@ async def test_answers_of_reviewers_become_the_human_score_of_the_result(reviewe
         False,
         0.5,
     )
-    assert (agreed["passed"], agreed["score"], agreed["reason"]) == (True, 1.0, "by 2 people")
+    assert (agreed["passed"], agreed["score"], agreed["reason"]) == (True, 1.0, "by 2 reviewers")
     assert agreed["details"] == {"answers": [True, True]}
 
 

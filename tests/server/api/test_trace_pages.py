@@ -96,7 +96,7 @@ async def test_a_page_shows_the_conversation_and_the_tree_of_a_trace(monkeypatch
     assert order == [("", "Why?", ""), ("d1", "call", ""), ("d1", "tool", ""), ("", "orphan", "orphan")]
     assert '<rect x="20.00" width="20.00" height="1"/>' in page
     assert 'class="span error"' in page
-    assert "used: 3 tokens in, 2 out\ncost: $0.5" in page
+    assert "usage: 3 input tokens, 2 output tokens\ncost: $0.5" in page
     assert [record["name"] for record in embedded_data(answer, "spans")] == ["Why?", "call", "tool", "orphan"]
 
 
@@ -137,12 +137,12 @@ async def test_a_session_page_shows_its_branches_and_is_truncated_when_too_long(
         truncated = await server.http.get("/api/sessions/thread.html", params={"session": "a b"})
 
     assert re.findall(r'<p dir="auto">(.*?)</p>', answer.text) == ["Hi", "Hello.", "And?", "Well.", "But?", "No."]
-    assert '<h2 class="part">Branch 2, from step 2 of branch 1</h2>' in answer.text
+    assert '<h2 class="part">Branch 2, forked from branch 1 after step 2</h2>' in answer.text
     assert '<h1 dir="auto">Session a b</h1>' in answer.text
     assert [len(tab["steps"]) for tab in embedded_data(answer, "session")["tabs"]] == [4, 2]
-    assert "it is too long for one file" not in answer.text
+    assert "This session is too long for one file" not in answer.text
     assert re.findall(r'<p dir="auto">(.*?)</p>', truncated.text) == ["Hi", "Hello."]
-    assert "it is too long for one file" in truncated.text
+    assert "This session is too long for one file" in truncated.text
 
 
 async def test_another_projects_page_is_the_same_404_as_an_unknown_one() -> None:

@@ -350,7 +350,7 @@ async def test_a_query_timeout_names_the_attribute_without_an_index() -> None:
     assert (slow.status_code, slow.headers["retry-after"]) == (503, "1")
     assert slow.json()["error"] == {
         "code": "query_timeout",
-        "message": "The question took longer than 0 seconds: ask for a shorter time. No index helps with http.route.",
+        "message": "Query timed out after 0 s. Narrow the time range. No index covers http.route.",
     }
 
 

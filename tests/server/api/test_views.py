@@ -72,7 +72,7 @@ async def test_a_deleted_view_is_not_found(http: httpx.AsyncClient) -> None:
     assert (await http.delete(url)).status_code == 204
     assert await names(http) == []
     for answer in (await http.delete(url), await http.put(url, json={"name": "x", "body": {}})):
-        assert (answer.status_code, answer.json()["error"]["message"]) == (404, f"There is no view {made['id']!r}.")
+        assert (answer.status_code, answer.json()["error"]["message"]) == (404, f"Saved view {made['id']!r} not found.")
 
 
 async def test_another_project_cannot_list_change_or_delete_a_view(database: Database) -> None:
@@ -107,7 +107,7 @@ async def test_an_unknown_page_is_rejected_naming_the_query_parameter(http: http
     answer = await http.get("/api/views", params={"page": "elsewhere"})
 
     assert (answer.status_code, answer.json()["error"]["path"]) == (400, "?page")
-    assert answer.json()["error"]["message"].startswith("page does not fit: ")
+    assert answer.json()["error"]["message"] == "Invalid page 'elsewhere'."
 
 
 async def test_the_number_of_views_per_page_is_limited(
@@ -118,4 +118,4 @@ async def test_the_number_of_views_per_page_is_limited(
     answer = await http.post("/api/views", json={"name": "two", "page": "traces", "body": {}})
 
     assert answer.status_code == 413
-    assert answer.json()["error"]["message"] == "There are 1 views of this page already: delete one first."
+    assert answer.json()["error"]["message"] == "The limit of 1 saved views per page is reached. Delete one first."

@@ -126,7 +126,10 @@ async def test_too_many_failed_cells_end_the_evaluation(database: Database) -> N
     assert (result.state, result.failed, result.reason) == (
         "failed",
         4,
-        {"code": "max_errors", "message": "3 cells failed, more than the 2 of max_errors: the rest is cancelled."},
+        {
+            "code": "max_errors",
+            "message": "3 cells failed, exceeding max_errors 2. The remaining cells were cancelled.",
+        },
     )
 
 

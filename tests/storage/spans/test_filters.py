@@ -67,44 +67,44 @@ def nested_filter(levels: int) -> Any:
 
 
 KIND_CONDITION = {"field": "kind", "op": "eq", "value": "llm"}
-OBJECT_ERROR = "A filter is an object: a field or an attribute with an op, or and, or or."
-NAME_ERROR = "The name is a text of 1 to 512 characters."
-OP_ERROR = "The op is one of eq, ne, lt, lte, gt, gte, in, not_in, contains, starts_with, exists, missing."
-TIME_ERROR = "The value is a time with its zone, like 2026-11-15T07:20:00Z."
+OBJECT_ERROR = "A filter must be an object with a field or attribute and an op, or with 'and' or 'or'."
+NAME_ERROR = "must be a string of 1 to 512 characters."
+OP_ERROR = "op must be one of eq, ne, lt, lte, gt, gte, in, not_in, contains, starts_with, exists, missing."
+TIME_ERROR = "The value must be a timestamp with a time zone, e.g. 2026-11-15T07:20:00Z."
 
 
 @pytest.mark.parametrize(
     ("given", "pointer", "message"),
     [
         (7, "/filter", OBJECT_ERROR),
-        ({}, "/filter", "A condition names either a field or an attribute."),
-        (KIND_CONDITION | {"attribute": "a"}, "/filter", "A condition names either a field or an attribute."),
-        (KIND_CONDITION | {"a/b": 1}, "/filter/a~1b", "A condition has no 'a/b'."),
-        ({"and": []}, "/filter/and", "'and' takes a list of filters."),
-        ({"or": {"and": []}}, "/filter/or", "'or' takes a list of filters."),
-        ({"and": [KIND_CONDITION], "or": [KIND_CONDITION]}, "/filter", "Beside 'and' nothing else may stand."),
+        ({}, "/filter", "A condition must have either a field or an attribute."),
+        (KIND_CONDITION | {"attribute": "a"}, "/filter", "A condition must have either a field or an attribute."),
+        (KIND_CONDITION | {"a/b": 1}, "/filter/a~1b", "Unknown key 'a/b' in a condition."),
+        ({"and": []}, "/filter/and", "'and' must be a non-empty list of filters."),
+        ({"or": {"and": []}}, "/filter/or", "'or' must be a non-empty list of filters."),
+        ({"and": [KIND_CONDITION], "or": [KIND_CONDITION]}, "/filter", "'and' can't be combined with other keys."),
         ({"and": [KIND_CONDITION, 7]}, "/filter/and/1", OBJECT_ERROR),
-        (nested_filter(9), "/filter" + 8 * "/and/0", "A filter is at most 8 levels deep."),
-        ({"and": [KIND_CONDITION] * 51}, "/filter/and/50", "A filter has at most 50 conditions."),
-        ({"field": 7, "op": "eq"}, "/filter/field", NAME_ERROR),
-        ({"attribute": "", "op": "eq"}, "/filter/attribute", NAME_ERROR),
-        ({"attribute": "a" * 513, "op": "eq"}, "/filter/attribute", NAME_ERROR),
+        (nested_filter(9), "/filter" + 8 * "/and/0", "A filter can be at most 8 levels deep."),
+        ({"and": [KIND_CONDITION] * 51}, "/filter/and/50", "A filter can have at most 50 conditions."),
+        ({"field": 7, "op": "eq"}, "/filter/field", f"field {NAME_ERROR}"),
+        ({"attribute": "", "op": "eq"}, "/filter/attribute", f"attribute {NAME_ERROR}"),
+        ({"attribute": "a" * 513, "op": "eq"}, "/filter/attribute", f"attribute {NAME_ERROR}"),
         ({"field": "kind", "op": "like"}, "/filter/op", OP_ERROR),
         ({"field": "kind", "op": ["eq"]}, "/filter/op", OP_ERROR),
-        ({"field": "kind", "op": "exists", "value": 1}, "/filter/value", "'exists' takes no value."),
-        ({"field": "kind", "op": "eq"}, "/filter/value", "The value has to be a text."),
-        ({"field": "kind", "op": "eq", "value": 7}, "/filter/value", "The value has to be a text."),
-        ({"field": "cost", "op": "eq", "value": "7"}, "/filter/value", "The value has to be a number."),
-        ({"field": "cost", "op": "eq", "value": True}, "/filter/value", "The value has to be a number."),
+        ({"field": "kind", "op": "exists", "value": 1}, "/filter/value", "'exists' can't have a value."),
+        ({"field": "kind", "op": "eq"}, "/filter/value", "The value must be a string."),
+        ({"field": "kind", "op": "eq", "value": 7}, "/filter/value", "The value must be a string."),
+        ({"field": "cost", "op": "eq", "value": "7"}, "/filter/value", "The value must be a number."),
+        ({"field": "cost", "op": "eq", "value": True}, "/filter/value", "The value must be a number."),
         ({"field": "cost", "op": "eq", "value": 10**400}, "/filter/value", "The number is too large."),
-        ({"field": "cost", "op": "contains", "value": "7"}, "/filter/op", "'contains' is for texts."),
-        ({"attribute": "a", "op": "contains", "value": 7}, "/filter/value", "The value has to be a text."),
-        ({"attribute": "a", "op": "lt", "value": True}, "/filter/value", "The value has to be a text or a number."),
-        ({"attribute": "a", "op": "eq", "value": None}, "/filter/value", "The value has to be a text or a number."),
-        ({"attribute": "a", "op": "eq", "value": ["a"]}, "/filter/value", "The value has to be a text or a number."),
-        ({"field": "kind", "op": "in", "value": "llm"}, "/filter/value", "'in' takes a list of 1 to 100 values."),
-        ({"field": "kind", "op": "in", "value": []}, "/filter/value", "'in' takes a list of 1 to 100 values."),
-        ({"field": "kind", "op": "not_in", "value": ["a", 7]}, "/filter/value/1", "The value has to be a text."),
+        ({"field": "cost", "op": "contains", "value": "7"}, "/filter/op", "'contains' only applies to text fields."),
+        ({"attribute": "a", "op": "contains", "value": 7}, "/filter/value", "The value must be a string."),
+        ({"attribute": "a", "op": "lt", "value": True}, "/filter/value", "The value must be a string or number."),
+        ({"attribute": "a", "op": "eq", "value": None}, "/filter/value", "The value must be a string or number."),
+        ({"attribute": "a", "op": "eq", "value": ["a"]}, "/filter/value", "The value must be a string or number."),
+        ({"field": "kind", "op": "in", "value": "llm"}, "/filter/value", "'in' needs a list of 1 to 100 values."),
+        ({"field": "kind", "op": "in", "value": []}, "/filter/value", "'in' needs a list of 1 to 100 values."),
+        ({"field": "kind", "op": "not_in", "value": ["a", 7]}, "/filter/value/1", "The value must be a string."),
         ({"field": "start", "op": "lt", "value": "noon"}, "/filter/value", TIME_ERROR),
         ({"field": "start", "op": "lt", "value": "2026-11-15T07:20:00"}, "/filter/value", TIME_ERROR),
         ({"field": "start", "op": "lt", "value": 7}, "/filter/value", TIME_ERROR),
@@ -122,7 +122,7 @@ def test_unknown_field_is_rejected_with_the_known_ones() -> None:
         parse_filter({"field": "spans; DROP TABLE spans", "op": "exists"})
 
     assert refused.value.pointer == "/filter/field"
-    assert refused.value.message.startswith("There is no field 'spans; DROP TABLE spans'. Known: trace_id, ")
+    assert refused.value.message.startswith("Unknown field 'spans; DROP TABLE spans'. Available: trace_id, ")
 
 
 def test_eight_levels_and_fifty_conditions_are_accepted() -> None:

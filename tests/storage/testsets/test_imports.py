@@ -49,7 +49,7 @@ async def count_imports(database: Database) -> int:
 
 async def test_test_set_has_one_active_import_at_a_time(database: Database) -> None:
     first = await begin_import(database)
-    with pytest.raises(StillRunning, match="under way"):
+    with pytest.raises(StillRunning, match="in progress"):
         await begin_import(database, LATER)
     await begin_import(database, testset="ts_2")
     await database.write(testset_imports.end_import, first)
@@ -126,7 +126,7 @@ async def test_dead_import_is_swept_and_cannot_continue(database: Database) -> N
     await sweep_dead_imports(database, NOW + testset_imports.IMPORT_TIMEOUT)
     after = await list_hashes(database)
     dead = await database.write(testset_imports.claim_dead_import, LATER)
-    with pytest.raises(StillRunning, match="given up"):
+    with pytest.raises(StillRunning, match="aborted"):
         await database.write(testset_imports.keep_import_alive, claim, LATER)
     await sweep_dead_imports(database, LATER + 2 * testset_imports.IMPORT_TIMEOUT)
 

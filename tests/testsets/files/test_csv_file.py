@@ -96,7 +96,7 @@ def test_the_delimiter_can_be_set() -> None:
     assert _rows("a;b,c\n1;2,3", delimiter=";") == [{"a": 1, "b,c": "2,3"}]
     assert _rows("a:b\n1:2", delimiter=":") == [{"a": 1, "b": 2}]
     for bad in ("", ";;", '"', "\n"):
-        with pytest.raises(InvalidValue, match="The delimiter is one character"):
+        with pytest.raises(InvalidValue, match="delimiter must be a single character"):
             _rows("a", delimiter=bad)
 
 
@@ -138,22 +138,22 @@ def test_a_quote_inside_an_unquoted_cell_is_literal() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("", 1, "there is no header"),
-        ("\n\n", 1, "there is no header"),
-        ("a,b\n1,2\n1,2,3\n", 3, "there are 3 cells for 2 columns."),
-        ("\n\na,b\n1,2\n\n1,2,3\n", 6, "there are 3 cells for 2 columns."),
-        ('a,b\n"x\ny\r\nz",2\n1,2,3\n', 5, "there are 3 cells for 2 columns."),
-        ("a,b,a\n", 1, "the column 'a' is named twice."),
-        ("\n,\n", 2, "the column '' is named twice."),
-        ('a,"""a"""\n', 1, "is named twice."),
-        ("__id__,__id__\n", 1, "the column '__id__' is named twice."),
-        ('a,"""b"\n', 1, 'the name "b begins with a quote, and is no JSON string.'),
-        ('a\n1\n"x\n\n', 3, "a quote is left open."),
-        ('a,b\n"x"y,2\n', 2, "text stands behind a closing quote."),
-        ('"a\n', 1, "a quote is left open."),
-        (b"a,b\n1,2\nx,\xff\n", 3, "this is not UTF-8."),
-        (b"a,b\n1,2\nx,\xc3", 3, "this is not UTF-8."),
-        ("__empty__\nx\n", 2, "there is a cell under __empty__"),
+        ("", 1, "missing header"),
+        ("\n\n", 1, "missing header"),
+        ("a,b\n1,2\n1,2,3\n", 3, "expected 2 cells, got 3."),
+        ("\n\na,b\n1,2\n\n1,2,3\n", 6, "expected 2 cells, got 3."),
+        ('a,b\n"x\ny\r\nz",2\n1,2,3\n', 5, "expected 2 cells, got 3."),
+        ("a,b,a\n", 1, "duplicate column 'a'."),
+        ("\n,\n", 2, "duplicate column ''."),
+        ('a,"""a"""\n', 1, "duplicate column "),
+        ("__id__,__id__\n", 1, "duplicate column '__id__'."),
+        ('a,"""b"\n', 1, 'invalid column name "b: a name that starts with a quote must be a JSON string.'),
+        ('a\n1\n"x\n\n', 3, "unclosed quote."),
+        ('a,b\n"x"y,2\n', 2, "unexpected text after a closing quote."),
+        ('"a\n', 1, "unclosed quote."),
+        (b"a,b\n1,2\nx,\xff\n", 3, "not valid UTF-8."),
+        (b"a,b\n1,2\nx,\xc3", 3, "not valid UTF-8."),
+        ("__empty__\nx\n", 2, "the column __empty__"),
     ],
 )
 @pytest.mark.parametrize("size", [1, 3, 1_000])
@@ -172,7 +172,7 @@ def test_rows_have_the_number_of_their_first_line() -> None:
 
 
 def test_a_spreadsheet_is_refused_with_a_hint() -> None:
-    with pytest.raises(UnsupportedMediaType, match='save it as "CSV UTF-8"'):
+    with pytest.raises(UnsupportedMediaType, match='Save the file as "CSV UTF-8"'):
         _rows(b"PK\x03\x04rest of an archive")
 
 

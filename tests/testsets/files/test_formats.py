@@ -34,11 +34,11 @@ def test_the_format_is_detected_by_file_name_or_media_type(name: str, form: Form
     ],
 )
 def test_a_spreadsheet_is_refused_with_a_hint(name: str) -> None:
-    with pytest.raises(UnsupportedMediaType, match='save it as "CSV UTF-8"'):
+    with pytest.raises(UnsupportedMediaType, match='Save the file as "CSV UTF-8"'):
         format_of(name)
 
 
 @pytest.mark.parametrize("name", ["", "cases", "cases.txt", "multipart/form-data", "text/plain"])
 def test_unknown_formats_are_rejected(name: str) -> None:
-    with pytest.raises(UnsupportedMediaType, match="is no format of ours"):
+    with pytest.raises(UnsupportedMediaType, match="Unsupported format"):
         format_of(name)

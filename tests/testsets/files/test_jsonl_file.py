@@ -54,11 +54,11 @@ def test_agenta_metadata_keys_are_read_as_row_metadata() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ('{"a": 1}\n{"a"}\n', 2, "this is not JSON that we read: expected ':'"),
+        ('{"a": 1}\n{"a"}\n', 2, "invalid JSON: expected ':'"),
         ('{"a": 1} {"a": 2}', 1, "trailing characters"),
         ('\n{"a": 1', 2, "truncated"),
-        (b'{}\n{"a": "\xff"}', 2, "this is not UTF-8."),
-        ('{"a": "\\ud800"}', 1, "half of a surrogate pair"),
+        (b'{}\n{"a": "\xff"}', 2, "not valid UTF-8."),
+        ('{"a": "\\ud800"}', 1, "unpaired surrogate"),
         ('{"a": 1e400}', 1, "number out of range"),
         ('{"a": NaN}', 1, "invalid character"),
         ('{"a": ' + "[" * 65 + "]" * 65 + "}", 1, "nested deeper than 64 levels"),

@@ -100,7 +100,7 @@ def test_missing_pyarrow_raises_with_the_install_command(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("text", [b"", b"PAR1", b"no such thing", b"PAR1" + b"\xff" * 100 + b"PAR1"])
 def test_a_file_that_is_not_parquet_is_rejected(text: bytes) -> None:
-    with pytest.raises(InvalidValue, match="Line 1: this is not Parquet that we read"):
+    with pytest.raises(InvalidValue, match="Line 1: invalid or unsupported Parquet file"):
         list(read_file([text], "parquet"))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from palaver.core import json
 from palaver.core.messages import Data, File, Message, Reasoning, ToolCall, ToolResult
 from palaver.traces.conventions import ai_sdk
-from palaver.traces.model import Defined, Span, Tool
+from palaver.traces.model import Span, Tool, ToolDefinition
 from palaver.traces.span_mapper import to_span
 from tests.traces.conventions.convention_cases import (
     UNRELATED_ATTRIBUTES,
@@ -167,7 +167,7 @@ def test_tool_definitions_are_read_from_a_list_of_json_texts() -> None:
         text({"type": "function", "name": "now", "parameters": schema}),
         "{broken",
     ]
-    expected = {"tools": (Defined("weather", "It is.", schema), Defined("now", parameters=schema))}
+    expected = {"tools": (ToolDefinition("weather", "It is.", schema), ToolDefinition("now", parameters=schema))}
 
     assert fields_of({"ai.prompt.tools": tools}) == expected
     assert fields_of({"ai.prompt.tools": text([json.parse_or_text(tool) for tool in tools[:2]])}) == expected

@@ -8,7 +8,7 @@ from hypothesis import given
 from palaver.core import json
 from palaver.core.messages import Message, Text, ToolCall
 from palaver.traces.conventions import gen_ai
-from palaver.traces.model import Defined, Tool
+from palaver.traces.model import Tool, ToolDefinition
 from tests.traces.conventions.convention_cases import (
     UNRELATED_ATTRIBUTES,
     attributes_of,
@@ -64,7 +64,7 @@ def test_a_chat_span_sets_all_its_fields() -> None:
         "messages_in": (QUESTION,),
         "messages_out": (CALL_MESSAGE,),
         "parameters": {"temperature": 0.2, "max_tokens": 200, "stop": ["END"], "n": 2},
-        "tools": (Defined(name="weather", parameters={}),),
+        "tools": (ToolDefinition(name="weather", parameters={}),),
         "input_tokens": 31,
         "output_tokens": 9,
         "cached_input_tokens": 8,
@@ -113,7 +113,7 @@ def test_a_chat_span_sets_all_its_fields() -> None:
         ({"gen_ai.retrieval.documents": '[{"id":"1"}]'}, {"outputs": {"documents": [{"id": "1"}]}}),
         (
             {"gen_ai.tool.definitions.1.name": "b", "gen_ai.tool.definitions.0.name": "a"},
-            {"tools": (Defined(name="a"), Defined(name="b"))},
+            {"tools": (ToolDefinition(name="a"), ToolDefinition(name="b"))},
         ),
         ({"gen_ai.request.model": None, "gen_ai.request.seed": None}, {}),
         ({}, {}),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from palaver.traces.conventions import mlflow
-from palaver.traces.model import Defined, Tool
+from palaver.traces.model import Tool, ToolDefinition
 from tests.traces.conventions.convention_cases import (
     UNRELATED_ATTRIBUTES,
     attributes_of,
@@ -110,7 +110,9 @@ def test_values_are_decoded_once(attribute: Any, value: Any) -> None:
 def test_tool_definitions_are_unwrapped() -> None:
     tools = '[{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}, 7]'
 
-    assert fields_of({"mlflow.chat.tools": tools}) == {"tools": (Defined("weather", parameters={"type": "object"}),)}
+    assert fields_of({"mlflow.chat.tools": tools}) == {
+        "tools": (ToolDefinition("weather", parameters={"type": "object"}),)
+    }
     assert fields_of({"mlflow.chat.tools": "[broken"}) == {}
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from palaver.core.messages import Message, ToolCall, Usage
 from palaver.traces.conventions import openinference
-from palaver.traces.model import Defined, Span, Tool
+from palaver.traces.model import Span, Tool, ToolDefinition
 from palaver.traces.span_mapper import to_span
 from tests.traces.conventions.convention_cases import (
     UNRELATED_ATTRIBUTES,
@@ -155,8 +155,8 @@ def test_tool_definitions_are_unwrapped() -> None:
         }
     ) == {
         "tools": (
-            Defined("weather", "It is.", {"type": "object"}),
-            Defined("now", parameters={"type": "object"}),
+            ToolDefinition("weather", "It is.", {"type": "object"}),
+            ToolDefinition("now", parameters={"type": "object"}),
         )
     }
 

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from palaver.core.messages import Data, File, Message, ToolCall, ToolResult
 from palaver.traces.conventions import openllmetry
-from palaver.traces.model import Defined, Tool
+from palaver.traces.model import Tool, ToolDefinition
 from tests.traces.conventions.convention_cases import (
     UNRELATED_ATTRIBUTES,
     attributes_of,
@@ -195,7 +195,9 @@ def test_indexed_tool_definitions_are_read() -> None:
             "llm.request.functions.1.input_schema": "{broken",
             "llm.request.functions.2.description": "nameless",
         }
-    ) == {"tools": (Defined("weather", "It is.", {"type": "object"}), Defined("now", parameters="{broken"))}
+    ) == {
+        "tools": (ToolDefinition("weather", "It is.", {"type": "object"}), ToolDefinition("now", parameters="{broken"))
+    }
 
 
 @pytest.mark.parametrize(

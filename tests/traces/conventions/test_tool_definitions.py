@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from palaver.core import json
 from palaver.traces.conventions.attributes import MAX_TOOLS, parse_tools
-from palaver.traces.model import Defined
+from palaver.traces.model import ToolDefinition
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
-WEATHER = Defined(name="weather", description="Of a city.", parameters=SCHEMA)
+WEATHER = ToolDefinition(name="weather", description="Of a city.", parameters=SCHEMA)
 WEATHER_TOOL = {"name": "weather", "description": "Of a city.", "parameters": SCHEMA}
 
 
@@ -37,7 +37,7 @@ def test_a_tool_definition_is_unwrapped_from_each_vendor_format(value: Any) -> N
 
 def test_tools_without_a_name_are_left_out() -> None:
     assert parse_tools([{"description": "?"}, {"name": ""}, {"name": 1.5}, "no JSON", None, {"name": "a"}]) == (
-        Defined(name="a"),
+        ToolDefinition(name="a"),
     )
     assert parse_tools(None) == parse_tools("tools") == parse_tools([]) == ()
 

@@ -33,7 +33,7 @@ def test_the_members_of_a_gzip_body_are_joined() -> None:
     "body", [b"", b"spans", gzip.compress(b"spans")[:-1], gzip.compress(b"spans") + b"?", zlib.compress(b"spans")]
 )
 def test_a_body_that_is_not_gzip_is_rejected(body: bytes) -> None:
-    with pytest.raises(InvalidBody, match="not gzip"):
+    with pytest.raises(InvalidBody, match="not valid gzip"):
         decompress(body, "gzip")
 
 
@@ -44,7 +44,7 @@ def test_a_body_with_too_many_gzip_members_is_rejected() -> None:
 
 @pytest.mark.parametrize("encoding", ["br", "deflate", "zstd", "gzip, gzip"])
 def test_other_encodings_are_rejected(encoding: str) -> None:
-    with pytest.raises(UnsupportedMediaType, match="send gzip"):
+    with pytest.raises(UnsupportedMediaType, match="Use gzip or none"):
         decompress(b"spans", encoding)
 
 
@@ -64,7 +64,7 @@ def test_a_decompressed_body_above_the_size_limit_is_rejected() -> None:
 
 def test_the_compression_ratio_is_limited_above_one_mebibyte() -> None:
     assert len(decompress(gzip.compress(b"0" * MIB), "gzip")) == MIB
-    with pytest.raises(TooLarge, match=f"more than {MIB} bytes"):
+    with pytest.raises(TooLarge, match=f"more than {MIB:,} bytes"):
         decompress(gzip.compress(b"0" * (MIB + 1)), "gzip")
 
 

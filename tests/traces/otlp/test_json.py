@@ -80,13 +80,13 @@ def test_unknown_fields_are_ignored() -> None:
     [
         ({"traceId": "zz"}, "trace id is not hexadecimal"),
         ({"traceId": 7}, "expected `str | null`, got `int` - at `$.traceId`"),
-        ({"spanId": "b7 ad6b71692033"}, "span id has 7 bytes"),
+        ({"spanId": "b7 ad6b71692033"}, "span id has 7 bytes, not 8"),
         ({"name": []}, "expected `str | null`, got `array` - at `$.name`"),
-        ({"startTimeUnixNano": "soon"}, "'soon' is not a 64-bit number"),
-        ({"startTimeUnixNano": 1.5}, "'1.5' is not a 64-bit number"),
-        ({"startTimeUnixNano": str(2**64)}, "'18446744073709551616' is not a 64-bit number"),
+        ({"startTimeUnixNano": "soon"}, "'soon' is not a 64-bit integer"),
+        ({"startTimeUnixNano": 1.5}, "'1.5' is not a 64-bit integer"),
+        ({"startTimeUnixNano": str(2**64)}, "'18446744073709551616' is not a 64-bit integer"),
         ({"attributes": [{"key": "a", "value": {"doubleValue": "much"}}]}, "'much' is not a number"),
-        ({"attributes": [{"key": "a", "value": {"bytesValue": "a"}}]}, "a bytesValue is not base64"),
+        ({"attributes": [{"key": "a", "value": {"bytesValue": "a"}}]}, "a bytesValue is not valid base64"),
         ({"attributes": {"a": 1}}, "expected `array | null`, got `object` - at `$.attributes`"),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_body_with_a_value_nested_too_deeply_is_rejected() -> None:
     ],
 )
 def test_a_body_that_is_not_an_export_request_is_rejected(request_body: bytes) -> None:
-    with pytest.raises(InvalidBody, match="not an ExportTraceServiceRequest"):
+    with pytest.raises(InvalidBody, match="not a valid ExportTraceServiceRequest"):
         decode_request(request_body, JSON, NOW)
 
 
@@ -168,7 +168,7 @@ def test_a_span_with_too_many_values_is_rejected_alone() -> None:
 
     batch = decode_request(body(SPAN | {"attributes": wide_attributes}, filler), JSON, NOW)
 
-    assert (len(batch.spans), batch.rejected) == (1, [RejectedSpan(0, "it has more than 500000 values")])
+    assert (len(batch.spans), batch.rejected) == (1, [RejectedSpan(0, "more than 500,000 values")])
 
 
 def test_notes_of_an_export_are_limited_and_a_negative_byte_count_is_ignored() -> None:

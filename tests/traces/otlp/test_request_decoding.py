@@ -131,11 +131,11 @@ def test_a_span_with_invalid_ids_is_rejected_alone(decoded: DecodeFunction) -> N
 
     assert [one.span_id for one in batch.spans] == [SPAN_ID.hex()] * 2
     assert batch.rejected == [
-        RejectedSpan(1, "trace id has 1 bytes"),
-        RejectedSpan(2, "trace id is zero"),
-        RejectedSpan(3, "span id has 4 bytes"),
-        RejectedSpan(4, "span id is zero"),
-        RejectedSpan(5, "span id has 0 bytes"),
+        RejectedSpan(1, "trace id has 1 bytes, not 16"),
+        RejectedSpan(2, "trace id is all zeros"),
+        RejectedSpan(3, "span id has 4 bytes, not 8"),
+        RejectedSpan(4, "span id is all zeros"),
+        RejectedSpan(5, "span id has 0 bytes, not 8"),
     ]
 
 
@@ -217,12 +217,12 @@ def test_text_that_is_not_utf_8_rejects_only_its_span() -> None:
     batch = decode_request(body, PROTOBUF, NOW)
 
     assert [one.name for one in batch.spans] == ["other"]
-    assert batch.rejected == [RejectedSpan(0, "it cannot be decoded")]
+    assert batch.rejected == [RejectedSpan(0, "malformed Protobuf")]
 
 
 @pytest.mark.parametrize(
     "body", [b"\x0a\x05", b"\x0b", b"\xff" * 11, b"\x02\x00", b"\x0a", b"\x09\x00", b"\x0d\x00", b"[]"]
 )
 def test_a_body_that_is_not_protobuf_is_rejected(body: bytes) -> None:
-    with pytest.raises(InvalidBody, match="not an ExportTraceServiceRequest"):
+    with pytest.raises(InvalidBody, match="not a valid ExportTraceServiceRequest"):
         decode_request(body, PROTOBUF, NOW)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from palaver.core import json
 from palaver.core.messages import Data, Message, ToolCall, ToolResult
-from palaver.traces.model import Defined, Link, Raised, Redaction, Span, SpanEvent, Tool
+from palaver.traces.model import Link, Redaction, Span, SpanEvent, SpanException, Tool, ToolDefinition
 from palaver.traces.redaction import MASK, Redactor, Rule, detectors, parse_rules
 from palaver.traces.redaction import redactor as module
 
@@ -45,7 +45,7 @@ def test_secrets_are_removed_without_a_rule() -> None:
         inputs={"deep": [{SECRET: SECRET}]},
         attributes={"a": SECRET, "b": f'{{"key": "{SECRET}"}}', "c": 1},
         events=(SpanEvent(name="exception", at=START, attributes={"exception.message": SECRET}),),
-        exception=Raised(type="Error", message=SECRET),
+        exception=SpanException(type="Error", message=SECRET),
         user=SECRET,
     )
 
@@ -56,7 +56,7 @@ def test_secrets_are_removed_without_a_rule() -> None:
         inputs={"deep": [{"***": "***"}]},
         attributes={"a": "***", "b": '{"key":"***"}', "c": 1},
         events=(SpanEvent(name="exception", at=START, attributes={"exception.message": "***"}),),
-        exception=Raised(type="Error", message="***"),
+        exception=SpanException(type="Error", message="***"),
         user="***",
         redactions=(
             Redaction("name", "secrets"),
@@ -172,10 +172,10 @@ def test_a_path_removes_a_value_and_its_copies_in_the_attributes() -> None:
         ("events.*.attributes", "drop", "events", (SpanEvent("e", START, {}),)),
         ("messages_in.*.parts", "drop", "messages_in", (Message("user", ()), Message("assistant", ()))),
         ("links", "mask", "links", (Link("1" * 32, "2" * 16, {"why": MASK}),)),
-        ("tools.*.description", "mask", "tools", (Defined("t", MASK, {}),)),
+        ("tools.*.description", "mask", "tools", (ToolDefinition("t", MASK, {}),)),
         ("tool.name", "mask", "tool", Tool(MASK, "c")),
-        ("exception", "mask", "exception", Raised(MASK, MASK)),
-        ("exception.message", "drop", "exception", Raised("ValueError", "")),
+        ("exception", "mask", "exception", SpanException(MASK, MASK)),
+        ("exception.message", "drop", "exception", SpanException("ValueError", "")),
         ("user", "drop", "user", None),
         ("name", "mask", "name", MASK),
     ],
@@ -187,9 +187,9 @@ def test_a_path_can_name_any_content_field(path: str, action: str, field: str, e
         messages_out=(Message.tool("c", {"ssn": "123-45", "a": [1]}),),
         outputs={"list": ["first", "second"]},
         parameters={"stop": "END", "on": True},
-        tools=(Defined("t", "A tool.", {}),),
+        tools=(ToolDefinition("t", "A tool.", {}),),
         tool=Tool("t-name", "c"),
-        exception=Raised("ValueError", "it broke"),
+        exception=SpanException("ValueError", "it broke"),
         user="u-1",
         attributes={"a.b": "sent", "c": "kept"},
         events=(SpanEvent("e", START, {"x": "event text"}),),
@@ -225,7 +225,7 @@ def test_a_hash_is_equal_for_equal_values_and_differs_with_the_key() -> None:
 
 
 def test_a_hash_needs_a_key() -> None:
-    with pytest.raises(ValueError, match="needs the key of its project"):
+    with pytest.raises(ValueError, match="require the project's key"):
         Redactor(parse_rules([{"path": "user", "action": "hash"}]), b"")
 
 

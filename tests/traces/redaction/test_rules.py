@@ -38,40 +38,40 @@ def test_toml_tables_are_parsed_to_rules() -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({}, "it needs a path or a detector, and not both."),
-        ({"path": "inputs", "detector": ["ip"]}, "it needs a path or a detector, and not both."),
-        ({"detector": []}, "it needs a path or a detector, and not both."),
-        ({"path": "inputs..a"}, "the path 'inputs..a' has an empty name in it."),
-        ({"path": " inputs"}, "the path ' inputs' has an empty name in it."),
-        ({"path": "*"}, "the path '*' names too much, or has more than 8 stars."),
-        ({"path": "inputs" + ".*" * 9}, f"the path 'inputs{'.*' * 9}' names too much, or has more than 8 stars."),
-        ({"path": "inputs", "scope": []}, "its scope is empty. Known: traces, runs, testsets."),
+        ({}, "exactly one of 'path' and 'detector' is required."),
+        ({"path": "inputs", "detector": ["ip"]}, "exactly one of 'path' and 'detector' is required."),
+        ({"detector": []}, "exactly one of 'path' and 'detector' is required."),
+        ({"path": "inputs..a"}, "the path 'inputs..a' contains an empty name or surrounding spaces."),
+        ({"path": " inputs"}, "the path ' inputs' contains an empty name or surrounding spaces."),
+        ({"path": "*"}, "the path '*' is too broad or has more than 8 wildcards."),
+        ({"path": "inputs" + ".*" * 9}, f"the path 'inputs{'.*' * 9}' is too broad or has more than 8 wildcards."),
+        ({"path": "inputs", "scope": []}, "'scope' must not be empty. Available: traces, runs, testsets."),
     ],
 )
 def test_an_invalid_rule_is_rejected(table: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError) as error:
         parse_rules([{"path": "outputs"}, table])
 
-    assert error.value.message == f"[[redact]] 2: {message}"
+    assert error.value.message == f"[[redact]] rule 2: {message}"
 
 
 @pytest.mark.parametrize(
     ("table", "hint"),
     [
-        ({"detector": ["emial"]}, "Known for detector: secrets, email, phone, card, iban, ip."),
-        ({"path": "inputs", "action": "burn"}, "Known for action: mask, hash, drop."),
-        ({"path": "inputs", "scope": "everywhere"}, "Known for scope: traces, runs, testsets."),
+        ({"detector": ["emial"]}, "Allowed values for 'detector': secrets, email, phone, card, iban, ip."),
+        ({"path": "inputs", "action": "burn"}, "Allowed values for 'action': mask, hash, drop."),
+        ({"path": "inputs", "scope": "everywhere"}, "Allowed values for 'scope': traces, runs, testsets."),
         ({"path": 7}, "Expected `str | null`, got `int`"),
         ({"paht": "inputs"}, "unknown field `paht`"),
-        ({"path": "trace_id"}, "trace_id cannot be removed"),
-        ({"path": "input.name"}, "no record has a field 'input'. Known: name, status_message, messages_in,"),
+        ({"path": "trace_id"}, "'trace_id' cannot be redacted"),
+        ({"path": "input.name"}, "unknown field 'input'. Available: name, status_message, messages_in,"),
     ],
 )
 def test_an_unknown_value_or_field_is_rejected_with_a_hint(table: dict[str, Any], hint: str) -> None:
     with pytest.raises(SettingsError) as error:
         parse_rules([table])
 
-    assert error.value.message.startswith("[[redact]] 1: ")
+    assert error.value.message.startswith("[[redact]] rule 1: ")
     assert hint in error.value.message
 
 

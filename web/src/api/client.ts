@@ -64,7 +64,7 @@ export async function fetchOk(path: string, init: RequestInit): Promise<Response
     response = await fetch(serverPath(path), init);
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new ApiError(0, 'unreachable', 'The server cannot be reached. Is it still running?');
+    throw new ApiError(0, 'unreachable', 'Cannot reach the server. Is it still running?');
   }
   if (!response.ok) throw await readError(response);
   return response;
@@ -82,7 +82,11 @@ export async function readError(response: Response): Promise<ApiError> {
   } catch {
     // Not JSON: some routes send errors as plain text.
   }
-  return new ApiError(response.status, 'unknown', text.slice(0, 500) || `The server answered ${response.status}.`);
+  return new ApiError(
+    response.status,
+    'unknown',
+    text.slice(0, 500) || `The server responded with status ${response.status}.`,
+  );
 }
 
 function buildUrl(path: string, parameters: object, query: object): string {
@@ -109,7 +113,7 @@ export type Node = Schemas['NodeView'];
 export type Part = Node['parts'][number];
 export type Run = Schemas['RunView'];
 export type Variant = Schemas['VariantView'];
-export type Preview = Schemas['Extracted']['preview'];
+export type Preview = Schemas['ExtractionResult']['preview'];
 export type StoredFile = Schemas['FileView'];
 export type TestSet = Schemas['TestSetView'];
 export type TestSetRow = Schemas['TestSetRow'];

@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Version, database, processes and limits */
+        /** Get the version, database, processes and limits */
         get: operations["about"];
         put?: never;
         post?: never;
@@ -28,10 +28,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Boards, last saved first */
+        /** List boards, most recently saved first */
         get: operations["list_boards"];
         put?: never;
-        /** A new board */
+        /** Create a board */
         post: operations["create_board"];
         delete?: never;
         options?: never;
@@ -46,12 +46,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One board, with its cells */
+        /** Get a board with its cells */
         get: operations["get_board"];
-        /** The board, whole; cells can be dropped but not filled */
+        /** Replace a board; cells can be removed but not filled */
         put: operations["replace_board"];
         post?: never;
-        /** Delete it; its threads stay */
+        /** Delete a board; its threads are kept */
         delete: operations["delete_board"];
         options?: never;
         head?: never;
@@ -67,7 +67,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End the runs of its cells that wait or go on */
+        /** Cancel a board's queued and active runs */
         post: operations["cancel_board"];
         delete?: never;
         options?: never;
@@ -84,7 +84,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A copy of its columns and rows, with empty cells */
+        /** Duplicate a board's columns and rows, with empty cells */
         post: operations["duplicate_board"];
         delete?: never;
         options?: never;
@@ -101,7 +101,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Run cells of a board in single mode, in the background; those that go on already are left alone */
+        /** Run cells of a single-turn board in the background; active cells are not restarted */
         post: operations["run_board"];
         delete?: never;
         options?: never;
@@ -116,7 +116,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All that the page needs for its first view */
+        /** Get the data of the page's first view */
         get: operations["bootstrap"];
         put?: never;
         post?: never;
@@ -133,10 +133,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All services that are connected here, by name */
+        /** List connections by name */
         get: operations["list_connections"];
         put?: never;
-        /** Ask a service what it is and serve it from now on; with dry_run only the former */
+        /** Discover a remote service and connect it; with dry_run, only discover it */
         post: operations["connect"];
         delete?: never;
         options?: never;
@@ -154,7 +154,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Serve it no longer; its threads stay */
+        /** Remove a connection; its threads are kept */
         delete: operations["disconnect"];
         options?: never;
         head?: never;
@@ -170,7 +170,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Erase all that carries a user's or a session's label; without dry_run: false it only counts */
+        /** Erase all data of a user or session; only counts it unless dry_run is false */
         post: operations["erase"];
         delete?: never;
         options?: never;
@@ -185,10 +185,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Newest first */
+        /** List evaluations, newest first */
         get: operations["list_evaluations"];
         put?: never;
-        /** Run a test set over variants, and score what they answer */
+        /** Create an evaluation: run a test set on variants and score the answers */
         post: operations["create_evaluation"];
         delete?: never;
         options?: never;
@@ -203,7 +203,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A candidate beside a base, row by row: is it worse? */
+        /** Compare a candidate with a base, row by row */
         get: operations["compare_evaluations"];
         put?: never;
         post?: never;
@@ -220,11 +220,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One, and what it was made of */
+        /** Get an evaluation and its configuration */
         get: operations["get_evaluation"];
         put?: never;
         post?: never;
-        /** Let go of all of it */
+        /** Delete an evaluation with all its results */
         delete: operations["delete_evaluation"];
         options?: never;
         head?: never;
@@ -240,7 +240,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End it: what is recorded stays; one that has ended stays as it is */
+        /** Cancel an evaluation; recorded results are kept, and a finished evaluation is not changed */
         post: operations["cancel_evaluation"];
         delete?: never;
         options?: never;
@@ -255,7 +255,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Its progress, its cells as they are recorded and its state, until it has ended */
+        /** Stream an evaluation's progress, results and state until it ends */
         get: operations["follow_evaluation"];
         put?: never;
         post?: never;
@@ -272,7 +272,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All of it as a file */
+        /** Export an evaluation as a file */
         get: operations["export_evaluation"];
         put?: never;
         post?: never;
@@ -291,7 +291,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Run again what failed, or all of it, into the same evaluation */
+        /** Rerun failed cells, or all cells, of an evaluation */
         post: operations["rerun_evaluation"];
         delete?: never;
         options?: never;
@@ -306,7 +306,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Its cells that are recorded, row by row, with previews and scores */
+        /** List recorded results row by row, with previews and scores */
         get: operations["list_results"];
         put?: never;
         post?: never;
@@ -323,7 +323,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All of one cell: what was asked, expected and answered, and what evaluators say of it */
+        /** Get a result with its input, expected value, output and scores */
         get: operations["get_result"];
         put?: never;
         post?: never;
@@ -340,7 +340,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Its figures, with intervals of 95 %, as far as it has come */
+        /** Get summary statistics with 95% confidence intervals, for all results so far */
         get: operations["get_summary"];
         put?: never;
         post?: never;
@@ -357,7 +357,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What can score an answer, built-in ones first */
+        /** List evaluators, built-in ones first */
         get: operations["list_evaluators"];
         put?: never;
         post?: never;
@@ -376,7 +376,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Agenta's evaluators, as an evaluation here takes them; nothing is kept */
+        /** Convert Agenta evaluators for use in an evaluation; nothing is stored */
         post: operations["import_evaluators"];
         delete?: never;
         options?: never;
@@ -391,7 +391,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One evaluator */
+        /** Get an evaluator */
         get: operations["get_evaluator"];
         put?: never;
         post?: never;
@@ -410,7 +410,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** What it would say of a case, without an evaluation */
+        /** Try an evaluator on a case, without an evaluation */
         post: operations["try_evaluator"];
         delete?: never;
         options?: never;
@@ -427,7 +427,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** The conversation in a value, and what a cell shows of it */
+        /** Extract the conversation from a JSON value, with a preview */
         post: operations["extract"];
         delete?: never;
         options?: never;
@@ -442,7 +442,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What people thought of answers, newest first */
+        /** List feedback, newest first */
         get: operations["list_feedback"];
         put?: never;
         post?: never;
@@ -459,10 +459,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The project's files, newest first */
+        /** List files, newest first */
         get: operations["list_files"];
         put?: never;
-        /** Keep a file: the body, its name in x-palaver-filename */
+        /** Upload a file as the body, with its name in x-palaver-filename */
         post: operations["upload_file"];
         delete?: never;
         options?: never;
@@ -477,11 +477,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What is in a file; with meta=true, the object */
+        /** Download a file; with meta=true, get its metadata */
         get: operations["get_file"];
         put?: never;
         post?: never;
-        /** Erase it; parts that name it stay */
+        /** Delete a file; message parts that reference it are kept */
         delete: operations["delete_file"];
         options?: never;
         head?: never;
@@ -495,10 +495,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The project's keys, newest first */
+        /** List API keys, newest first */
         get: operations["list_keys"];
         put?: never;
-        /** A new key */
+        /** Create an API key */
         post: operations["make_key"];
         delete?: never;
         options?: never;
@@ -516,11 +516,11 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Revoke it; its row stays */
+        /** Revoke an API key; it stays in the list */
         delete: operations["revoke_key"];
         options?: never;
         head?: never;
-        /** Its name, its end */
+        /** Change an API key's name or expiry */
         patch: operations["change_key"];
         trace?: never;
     };
@@ -531,10 +531,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Newest first */
+        /** List live evaluators, newest first */
         get: operations["list_online_rules"];
         put?: never;
-        /** Score live traffic from now on */
+        /** Create a live evaluator, which scores new traces */
         post: operations["create_online_rule"];
         delete?: never;
         options?: never;
@@ -549,15 +549,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One rule */
+        /** Get a live evaluator */
         get: operations["get_online_rule"];
         put?: never;
         post?: never;
-        /** Let go of it, and of its scores */
+        /** Delete a live evaluator and its scores */
         delete: operations["delete_online_rule"];
         options?: never;
         head?: never;
-        /** Another name, filter, sample and so on; off, or on again from now on */
+        /** Change, disable or enable a live evaluator */
         patch: operations["change_online_rule"];
         trace?: never;
     };
@@ -568,7 +568,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How many traces it scored, and how many passed, by evaluator over time */
+        /** Get the number of scored and passed traces over time, by evaluator */
         get: operations["online_rule_stats"];
         put?: never;
         post?: never;
@@ -585,10 +585,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All projects, by name */
+        /** List projects by name */
         get: operations["list_projects"];
         put?: never;
-        /** A new one */
+        /** Create a project */
         post: operations["make_project"];
         delete?: never;
         options?: never;
@@ -606,7 +606,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Erase all of it */
+        /** Erase a project with all its data */
         delete: operations["erase_project"];
         options?: never;
         head?: never;
@@ -620,10 +620,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Newest first */
+        /** List reviews, newest first */
         get: operations["list_reviews"];
         put?: never;
-        /** Ask people about results of an evaluation, or about traces */
+        /** Create a review of evaluation results or traces */
         post: operations["create_review"];
         delete?: never;
         options?: never;
@@ -638,15 +638,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One, and how far it is */
+        /** Get a review and its progress */
         get: operations["get_review"];
         put?: never;
         post?: never;
-        /** Let go of it and of all answers */
+        /** Delete a review with all its answers */
         delete: operations["delete_review"];
         options?: never;
         head?: never;
-        /** Another name; closed, or open again */
+        /** Rename, close or reopen a review */
         patch: operations["change_review"];
         trace?: never;
     };
@@ -657,7 +657,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How much reviewers agree with each other, and with judges of the run */
+        /** Get the agreement of reviewers with each other and with LLM judges */
         get: operations["get_review_agreement"];
         put?: never;
         post?: never;
@@ -674,7 +674,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All items, and what was said of them */
+        /** List items with their answers */
         get: operations["list_review_items"];
         put?: never;
         post?: never;
@@ -691,7 +691,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One, and what it is about */
+        /** Get an item with its content */
         get: operations["get_review_item"];
         put?: never;
         post?: never;
@@ -710,7 +710,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Say something of an item; said again, the last counts */
+        /** Answer an item; only a reviewer's latest answer counts */
         post: operations["answer_review_item"];
         delete?: never;
         options?: never;
@@ -725,7 +725,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What was expected, for who asks, in a blind review too */
+        /** Get the expected value of an item, even in a blind review */
         get: operations["get_review_item_expected"];
         put?: never;
         post?: never;
@@ -744,7 +744,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let others be asked about it */
+        /** Release an item to other reviewers */
         post: operations["release_review_item"];
         delete?: never;
         options?: never;
@@ -761,7 +761,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Do not ask me about it again */
+        /** Skip an item for good */
         post: operations["skip_review_item"];
         delete?: never;
         options?: never;
@@ -776,7 +776,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What you are asked next; nobody else is asked about it for ten minutes */
+        /** Get your next item, reserved for you for ten minutes */
         get: operations["next_review_item"];
         put?: never;
         post?: never;
@@ -793,7 +793,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Newest first, without what was asked and said */
+        /** List runs, newest first, without input and reply */
         get: operations["list_runs"];
         put?: never;
         post?: never;
@@ -810,7 +810,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One run, and what it was asked and said if wanted */
+        /** Get a run, optionally with its input and reply */
         get: operations["get_run"];
         put?: never;
         post?: never;
@@ -829,7 +829,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End it; one that has ended stays as it is */
+        /** Cancel a run; a finished run is not changed */
         post: operations["cancel_run"];
         delete?: never;
         options?: never;
@@ -844,7 +844,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Its events as they come, from the start or after one of them */
+        /** Stream a run's events, from the start or after an event */
         get: operations["follow_run"];
         put?: never;
         post?: never;
@@ -862,7 +862,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** What somebody thought of an answer; the last counts, null takes it back */
+        /** Rate an answer; a new rating replaces the previous one, and null removes it */
         put: operations["rate_run"];
         post?: never;
         delete?: never;
@@ -878,12 +878,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who is asking */
+        /** Get the current caller */
         get: operations["get_session"];
         put?: never;
-        /** Trade a key for a cookie */
+        /** Log in with an API key, for a session cookie */
         post: operations["log_in"];
-        /** End this session */
+        /** Log out */
         delete: operations["log_out"];
         options?: never;
         head?: never;
@@ -897,7 +897,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Sessions that spans name, the last active first */
+        /** List sessions, most recently active first */
         get: operations["list_sessions"];
         put?: never;
         post?: never;
@@ -914,7 +914,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The same, of a session whose name cannot stand in a path */
+        /** Get a session as one conversation, for session names that can't be part of a path */
         get: operations["get_session_thread_by_name"];
         put?: never;
         post?: never;
@@ -931,7 +931,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A session's conversation as one HTML file */
+        /** Export a session's conversation as an HTML file */
         get: operations["export_session_page"];
         put?: never;
         post?: never;
@@ -948,7 +948,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A session's traces as one conversation, with a tab for each branch */
+        /** Get a session as one conversation, with a tab for each branch */
         get: operations["get_session_thread"];
         put?: never;
         post?: never;
@@ -965,7 +965,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Every setting, and where it was written */
+        /** List all settings and their sources */
         get: operations["list_settings"];
         put?: never;
         post?: never;
@@ -984,7 +984,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Spans by a filter, newest first */
+        /** Query spans by a filter, newest first */
         post: operations["query_spans"];
         delete?: never;
         options?: never;
@@ -999,7 +999,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The record of a span; with part, the text of a part that is too long to be shown whole */
+        /** Get a span; with part, the full text of a shortened part */
         get: operations["get_span"];
         put?: never;
         post?: never;
@@ -1016,10 +1016,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The project's test sets, last changed first */
+        /** List test sets, most recently changed first */
         get: operations["list_testsets"];
         put?: never;
-        /** A new test set, with its first revision */
+        /** Create a test set with its first revision */
         post: operations["create_testset"];
         delete?: never;
         options?: never;
@@ -1036,7 +1036,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A new test set from a file, which is the body */
+        /** Create a test set from a file, sent as the body */
         post: operations["import_testset"];
         delete?: never;
         options?: never;
@@ -1051,15 +1051,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One test set, as it is now */
+        /** Get a test set */
         get: operations["get_testset"];
         put?: never;
         post?: never;
-        /** Archive it: revisions stay; with purge=true, which needs an admin, erase it for ever */
+        /** Archive a test set; with purge=true (admin only), delete it permanently */
         delete: operations["archive_testset"];
         options?: never;
         head?: never;
-        /** Another name or description, archived or not */
+        /** Rename, describe, archive or unarchive a test set */
         patch: operations["change_testset"];
         trace?: never;
     };
@@ -1070,7 +1070,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Where two revisions differ */
+        /** Compare two revisions */
         get: operations["compare_testset_revisions"];
         put?: never;
         post?: never;
@@ -1089,7 +1089,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** The next revision from a file, which is the body */
+        /** Import a file, sent as the body, as a new revision */
         post: operations["import_into_testset"];
         delete?: never;
         options?: never;
@@ -1104,10 +1104,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A test set's history, newest first */
+        /** List the revisions of a test set, newest first */
         get: operations["list_testset_revisions"];
         put?: never;
-        /** The next revision: all rows, a delta, or an older one again */
+        /** Commit a revision: all rows, a delta, or an older revision to restore */
         post: operations["commit_testset"];
         delete?: never;
         options?: never;
@@ -1122,7 +1122,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One revision, by number, digest or head */
+        /** Get a revision by number, digest or head */
         get: operations["get_testset_revision"];
         put?: never;
         post?: never;
@@ -1139,7 +1139,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All rows of a revision, as a file */
+        /** Export a revision as a file */
         get: operations["export_testset"];
         put?: never;
         post?: never;
@@ -1156,7 +1156,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Rows in their order, long cells cut; a search may give short pages before it is through */
+        /** List rows in order, with long cells shortened; pages of a search may be short */
         get: operations["list_testset_rows"];
         put?: never;
         post?: never;
@@ -1173,7 +1173,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One row, whole */
+        /** Get a row with all its data */
         get: operations["get_testset_row"];
         put?: never;
         post?: never;
@@ -1192,7 +1192,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A row of what happened: a conversation, a trace, or a result of an evaluation */
+        /** Add a row from a thread, trace or evaluation result */
         post: operations["cut_testset_row"];
         delete?: never;
         options?: never;
@@ -1207,10 +1207,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Threads, those in which something was said last first */
+        /** List threads, most recently active first */
         get: operations["list_threads"];
         put?: never;
-        /** A new thread */
+        /** Create a thread */
         post: operations["make_thread"];
         delete?: never;
         options?: never;
@@ -1225,7 +1225,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The threads of a list, a line each */
+        /** Export threads, one per line */
         get: operations["export_threads"];
         put?: never;
         post?: never;
@@ -1244,7 +1244,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make the threads of an exported file, which come back equal */
+        /** Import threads from an exported file */
         post: operations["import_threads"];
         delete?: never;
         options?: never;
@@ -1259,15 +1259,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One thread */
+        /** Get a thread */
         get: operations["get_thread"];
         put?: never;
         post?: never;
-        /** Erase it, and its runs; with traces, what they left there as well */
+        /** Delete a thread and its runs; with traces=true, also their traces */
         delete: operations["delete_thread"];
         options?: never;
         head?: never;
-        /** Its title, what its runs are given, its current branch */
+        /** Change a thread's title, settings or current branch */
         patch: operations["change_thread"];
         trace?: never;
     };
@@ -1280,7 +1280,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A copy, or a fork at a message */
+        /** Copy a thread, or fork it at a message */
         post: operations["duplicate_thread"];
         delete?: never;
         options?: never;
@@ -1295,7 +1295,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One thread, as a file */
+        /** Export a thread as a file */
         get: operations["export_thread"];
         put?: never;
         post?: never;
@@ -1312,10 +1312,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A branch: its end first, oldest first inside a page */
+        /** List the messages of a branch; the first page is its end, each page oldest first */
         get: operations["list_messages"];
         put?: never;
-        /** Put messages below one, or beside it; the current branch ends there now */
+        /** Add messages below or in place of a message, and make them the end of the current branch */
         post: operations["add_messages"];
         delete?: never;
         options?: never;
@@ -1333,7 +1333,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Erase a message and all below it, or keep those */
+        /** Delete a message, with or without the messages below it */
         delete: operations["delete_message"];
         options?: never;
         head?: never;
@@ -1347,7 +1347,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All branches, in order of making, without the messages */
+        /** List the tree of all branches, in order of creation, without message content */
         get: operations["get_tree"];
         put?: never;
         post?: never;
@@ -1366,7 +1366,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Say something and begin the run that answers; as a stream of its events, if that is what one accepts */
+        /** Add messages and start a run that answers them; streams its events if text/event-stream is accepted */
         post: operations["take_turn"];
         delete?: never;
         options?: never;
@@ -1381,7 +1381,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Newest first: the root of each, or its earliest span */
+        /** List traces, newest first, by their root or earliest span */
         get: operations["list_traces"];
         put?: never;
         post?: never;
@@ -1398,7 +1398,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All spans of the traces that are asked for, as lines */
+        /** Export all spans of the matching traces, as lines of JSON */
         get: operations["export_traces"];
         put?: never;
         post?: never;
@@ -1417,7 +1417,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** The same, by a filter: it is asked of the span that stands for each trace */
+        /** Query traces by a filter on their root or earliest span */
         post: operations["query_traces"];
         delete?: never;
         options?: never;
@@ -1432,7 +1432,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Counts, errors, durations, tokens and cost over time */
+        /** Get trace counts, errors, durations, tokens and cost over time */
         get: operations["trace_stats"];
         put?: never;
         post?: never;
@@ -1449,7 +1449,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One trace, in short */
+        /** Get an overview of a trace */
         get: operations["get_trace"];
         put?: never;
         post?: never;
@@ -1466,7 +1466,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What was said in a trace; a long one from the beginning of each text, unless the whole is wanted */
+        /** Get the conversation of a trace; long texts are shortened unless whole=true */
         get: operations["get_trace_conversation"];
         put?: never;
         post?: never;
@@ -1483,7 +1483,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A trace as one HTML file: what was said, and its spans */
+        /** Export a trace as an HTML file, with its conversation and spans */
         get: operations["export_trace_page"];
         put?: never;
         post?: never;
@@ -1500,7 +1500,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What people thought of a trace, 1 or 0 for each thumb, and what evaluators say of it */
+        /** List the feedback, review answers and live evaluator scores of a trace */
         get: operations["list_trace_scores"];
         put?: never;
         post?: never;
@@ -1517,7 +1517,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All spans of a trace, without what is in them */
+        /** List all spans of a trace, without their content */
         get: operations["get_trace_skeleton"];
         put?: never;
         post?: never;
@@ -1536,7 +1536,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** What the playground needs to go on from a trace, or from a span of it; starts nothing */
+        /** Get what the playground needs to continue from a trace or span; starts no run */
         post: operations["open_trace_as_thread"];
         delete?: never;
         options?: never;
@@ -1551,7 +1551,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What stands at the top of a trace, or the children of a span, in the order of their start */
+        /** List the top-level spans of a trace, or the children of a span, in order of start time */
         get: operations["get_trace_tree"];
         put?: never;
         post?: never;
@@ -1568,7 +1568,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All variants that are in use, a line each */
+        /** Export variants that are not archived, one per line */
         get: operations["export_variants"];
         put?: never;
         post?: never;
@@ -1587,7 +1587,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Commit what differs */
+        /** Import variants, committing those that differ */
         post: operations["import_variants"];
         delete?: never;
         options?: never;
@@ -1602,15 +1602,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One variant, and what it sets now */
+        /** Get a variant and its current parameters */
         get: operations["get_variant"];
         put?: never;
         post?: never;
-        /** Archive it: its versions stay */
+        /** Archive a variant; its versions are kept */
         delete: operations["archive_variant"];
         options?: never;
         head?: never;
-        /** Another name or description, archived or not */
+        /** Rename, describe, archive or unarchive a variant */
         patch: operations["change_variant"];
         trace?: never;
     };
@@ -1621,7 +1621,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Where two versions differ; `to` may be one of another variant, as name:1 */
+        /** Compare two versions; `to` may be of another variant, e.g. name:1 */
         get: operations["compare_variants"];
         put?: never;
         post?: never;
@@ -1638,10 +1638,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A variant's history */
+        /** List the versions of a variant, newest first */
         get: operations["list_variant_versions"];
         put?: never;
-        /** A new version of what a variant sets */
+        /** Commit a new version of a variant */
         post: operations["commit_variant"];
         delete?: never;
         options?: never;
@@ -1656,7 +1656,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One version */
+        /** Get a version of a variant */
         get: operations["get_variant_version"];
         put?: never;
         post?: never;
@@ -1673,10 +1673,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The saved views of a page, last saved first */
+        /** List the saved views of a page, most recently saved first */
         get: operations["list_views"];
         put?: never;
-        /** Keep a view */
+        /** Save a view */
         post: operations["create_view"];
         delete?: never;
         options?: never;
@@ -1692,10 +1692,10 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Give it another name, or another content */
+        /** Replace a saved view's name and content */
         put: operations["replace_view"];
         post?: never;
-        /** Let go of it */
+        /** Delete a saved view */
         delete: operations["delete_view"];
         options?: never;
         head?: never;
@@ -1709,7 +1709,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Everything that is served here, by name */
+        /** List workflows by name */
         get: operations["list_workflows"];
         put?: never;
         post?: never;
@@ -1726,7 +1726,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One workflow, and programs that call it */
+        /** Get a workflow, with code snippets that call it */
         get: operations["get_workflow"];
         put?: never;
         post?: never;
@@ -1745,7 +1745,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask a connected one again what it is, whether or not it answers */
+        /** Rediscover a connected workflow and check whether it is reachable */
         post: operations["refresh_workflow"];
         delete?: never;
         options?: never;
@@ -1760,10 +1760,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A workflow's variants */
+        /** List the variants of a workflow */
         get: operations["list_variants"];
         put?: never;
-        /** A new variant, with its first version */
+        /** Create a variant with its first version */
         post: operations["create_variant"];
         delete?: never;
         options?: never;
@@ -1789,6 +1789,10 @@ export interface components {
             limits: {
                 [key: string]: number;
             };
+        };
+        /** AddedMessages */
+        AddedMessages: {
+            messages: components["schemas"]["NodeView"][];
         };
         /** Agreement */
         Agreement: {
@@ -1829,7 +1833,7 @@ export interface components {
             };
             comment: string;
             counts: boolean;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
         };
         /** BoardColumn */
@@ -1842,15 +1846,15 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** BoardListed */
-        BoardListed: {
+        /** BoardListItem */
+        BoardListItem: {
             id: string;
             name: string;
             /** @enum {string} */
             mode: "chat" | "single";
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             updated_at: string;
         };
         /** BoardRow */
@@ -1862,82 +1866,83 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** BoardRuns */
+        BoardRuns: {
+            runs: components["schemas"]["CellRun"][];
+        };
+        /** BoardTestset */
+        BoardTestset: {
+            id: string;
+            revision: number;
+        };
         /** BoardView */
         BoardView: {
             id: string;
             name: string;
             /** @enum {string} */
             mode: "chat" | "single";
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             updated_at: string;
             columns: components["schemas"]["BoardColumn"][];
             rows: components["schemas"]["BoardRow"][];
             cells: components["schemas"]["Cell"][];
-            testset: components["schemas"]["FromTestset"] | null;
+            testset: components["schemas"]["BoardTestset"] | null;
             layout: {
                 [key: string]: unknown;
             };
-        };
-        /** BoneRow */
-        BoneRow: {
-            span_id: string;
-            parent_id: string | null;
-            name: string;
-            kind: string;
-            status: string;
-            /** @description RFC 3339, UTC, with microseconds. */
-            start: string;
-            duration_ms: number;
-            tokens: number | null;
         };
         /** Bootstrap */
         Bootstrap: {
             version: string;
             project: string;
             credential: components["schemas"]["Credential"];
-            workflows: components["schemas"]["Page_palaver.server.api.system.FirstWorkflow_"];
+            workflows: components["schemas"]["Page_palaver.server.api.system.BootstrapWorkflow_"];
             board: components["schemas"]["BoardView"] | null;
             board_id: string | null;
             threads: components["schemas"]["Page_palaver.server.api.threads.ThreadSummary_"];
             pinned: components["schemas"]["ThreadSummary"][];
             running: string[];
-            limits: components["schemas"]["Bounds"];
+            limits: components["schemas"]["SizeLimits"];
             features: components["schemas"]["Features"];
         };
-        /** Bounds */
-        Bounds: {
-            file: number;
-            body: number;
-            socket: number;
+        /** BootstrapSchemas */
+        BootstrapSchemas: {
+            inputs: {
+                [key: string]: unknown;
+            };
+            parameters: {
+                [key: string]: unknown;
+            };
         };
-        /** BranchRow */
-        BranchRow: {
-            trace_id: string;
-            span_id: string;
-            parent_id: string | null;
+        /** BootstrapWorkflow */
+        BootstrapWorkflow: {
             name: string;
-            kind: string;
-            status: string;
-            /** @description RFC 3339, UTC, with microseconds. */
-            start: string;
-            duration_ms: number;
-            workflow: string | null;
-            session: string | null;
-            user: string | null;
-            model: string | null;
-            provider: string | null;
-            service: string | null;
-            run_id: string | null;
-            input_tokens: number | null;
-            output_tokens: number | null;
-            cost: number | null;
-            in: unknown;
-            out: unknown;
-            children: number;
-            descendants: number;
-            notes: string[];
+            description: string;
+            /** @enum {string} */
+            origin: "served" | "connected";
+            /** @enum {string} */
+            state: "ready" | "unreachable";
+            default: boolean;
+            is_chat: boolean;
+            /** @enum {string} */
+            is_chat_source: "declared" | "derived";
+            flags: {
+                [key: string]: boolean;
+            };
+            streams: boolean;
+            /** @enum {string} */
+            turns: "reject" | "queue" | "interrupt";
+            /** @enum {null|string} */
+            on_disconnect: "cancel" | "finish" | null;
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
+            checked_at: string | null;
+            schemas?: components["schemas"]["BootstrapSchemas"];
+        };
+        /** CancelledRuns */
+        CancelledRuns: {
+            runs: string[];
         };
         /** CaseCallView */
         CaseCallView: {
@@ -1963,7 +1968,7 @@ export interface components {
             columns: string[];
             message: string;
             author: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
             /** @default false */
             unchanged?: boolean;
@@ -2061,9 +2066,9 @@ export interface components {
             state: "ready" | "unreachable" | "failed";
             message: string | null;
             is_chat: boolean;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             checked_at: string | null;
         };
         /** ContentView */
@@ -2092,14 +2097,34 @@ export interface components {
             /** @enum {null|string} */
             side?: "input" | "output" | null;
         };
-        /** Counts */
-        Counts: {
-            /** @default 0 */
-            up?: number;
-            /** @default 0 */
-            down?: number;
-            /** @enum {null|string} */
-            mine?: "up" | "down" | null;
+        /** CreatedEvaluation */
+        CreatedEvaluation: {
+            id: string;
+            /** @enum {string} */
+            state: "queued" | "running" | "succeeded" | "partly" | "failed" | "cancelled";
+            total: number;
+        };
+        /** CreatedKey */
+        CreatedKey: {
+            id: string;
+            name: string;
+            scopes: ("invoke" | "read" | "admin")[];
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
+            created_at: string;
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
+            expires_at: string | null;
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
+            last_used_at: string | null;
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
+            revoked_at: string | null;
+            secret: string;
+        };
+        /** CreatedProject */
+        CreatedProject: {
+            name: string;
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
+            created_at: string | null;
+            key: components["schemas"]["CreatedKey"];
         };
         /** Credential */
         Credential: {
@@ -2115,22 +2140,12 @@ export interface components {
             /** @constant */
             type: "data";
         };
-        /** Defined */
-        Defined: {
-            name: string;
-            description?: string | null;
-            parameters?: unknown;
-        };
         /** DiffView */
         DiffView: {
             counts: components["schemas"]["RowCounts"];
             columns: components["schemas"]["ColumnNames"];
             rows: components["schemas"]["RowDifference"][];
             next: string | null;
-        };
-        /** Difference */
-        Difference: {
-            changes: components["schemas"]["Change"][];
         };
         /** EmptyPreview */
         EmptyPreview: {
@@ -2139,12 +2154,8 @@ export interface components {
             /** @constant */
             renderer: "empty";
         };
-        /** Ended */
-        Ended: {
-            runs: string[];
-        };
-        /** Erased */
-        Erased: {
+        /** ErasureReport */
+        ErasureReport: {
             threads: number;
             runs: number;
             responses: number;
@@ -2166,7 +2177,7 @@ export interface components {
             /** @enum {string} */
             state: "queued" | "running" | "succeeded" | "partly" | "failed" | "cancelled";
             reason: components["schemas"]["FailureView"] | null;
-            testset: components["schemas"]["TestsetNamed"];
+            testset: components["schemas"]["EvaluationTestset"];
             repeats: number;
             total: number;
             done: number;
@@ -2175,11 +2186,11 @@ export interface components {
             cost: number | null;
             score_cost: number | null;
             key: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             started_at: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             ended_at: string | null;
             variants: string[];
             evaluators: string[];
@@ -2188,6 +2199,12 @@ export interface components {
         EvaluationSummary: {
             variants: components["schemas"]["VariantSummary"][];
         };
+        /** EvaluationTestset */
+        EvaluationTestset: {
+            id: string;
+            name: string;
+            revision: number;
+        };
         /** EvaluationView */
         EvaluationView: {
             id: string;
@@ -2195,7 +2212,7 @@ export interface components {
             /** @enum {string} */
             state: "queued" | "running" | "succeeded" | "partly" | "failed" | "cancelled";
             reason: components["schemas"]["FailureView"] | null;
-            testset: components["schemas"]["TestsetNamed"];
+            testset: components["schemas"]["EvaluationTestset"];
             repeats: number;
             total: number;
             done: number;
@@ -2204,21 +2221,21 @@ export interface components {
             cost: number | null;
             score_cost: number | null;
             key: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             started_at: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             ended_at: string | null;
             variants: components["schemas"]["PlannedVariant"][];
             evaluators: components["schemas"]["PlannedEvaluator"][];
             rows: number;
-            selection: components["schemas"]["WantedRows"] | null;
+            selection: components["schemas"]["RowSelection"] | null;
             limits: components["schemas"]["Limits"];
             /** @enum {string} */
             failed_as: "not_passed" | "exclude";
             seq: number;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             updated_at: string;
         };
         /** EvaluatorComparison */
@@ -2246,6 +2263,14 @@ export interface components {
             cases_needed: number | null;
             score?: components["schemas"]["ScoreDifference"] | null;
             worst?: components["schemas"]["RowChange"][];
+        };
+        /** EvaluatorInput */
+        EvaluatorInput: {
+            key: string;
+            name?: string | null;
+            parameters?: {
+                [key: string]: unknown;
+            };
         };
         /** EvaluatorSummary */
         EvaluatorSummary: {
@@ -2288,8 +2313,8 @@ export interface components {
         ExpectedView: {
             expected?: unknown;
         };
-        /** Extracted */
-        Extracted: {
+        /** ExtractionResult */
+        ExtractionResult: {
             conversation: components["schemas"]["Conversation"] | null;
             preview: components["schemas"]["ChatPreview"] | components["schemas"]["TextPreview"] | components["schemas"]["JsonPreview"] | components["schemas"]["EmptyPreview"];
         };
@@ -2303,6 +2328,15 @@ export interface components {
             traces: boolean;
             evaluation: boolean;
             tour: boolean;
+        };
+        /** FeedbackCounts */
+        FeedbackCounts: {
+            /** @default 0 */
+            up?: number;
+            /** @default 0 */
+            down?: number;
+            /** @enum {null|string} */
+            mine?: "up" | "down" | null;
         };
         /** FeedbackRow */
         FeedbackRow: {
@@ -2319,8 +2353,18 @@ export interface components {
             source: {
                 [key: string]: string | null;
             };
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
+        };
+        /** FeedbackView */
+        FeedbackView: {
+            run: string;
+            message: string | null;
+            /** @enum {null|string} */
+            rating: "up" | "down" | null;
+            comment: string;
+            user: string | null;
+            feedback: components["schemas"]["FeedbackCounts"];
         };
         /** File */
         File: {
@@ -2341,48 +2385,10 @@ export interface components {
             bytes: number;
             sha256: string;
             url: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             expires_at: string | null;
-        };
-        /** FirstSchemas */
-        FirstSchemas: {
-            inputs: {
-                [key: string]: unknown;
-            };
-            parameters: {
-                [key: string]: unknown;
-            };
-        };
-        /** FirstWorkflow */
-        FirstWorkflow: {
-            name: string;
-            description: string;
-            /** @enum {string} */
-            origin: "served" | "connected";
-            /** @enum {string} */
-            state: "ready" | "unreachable";
-            default: boolean;
-            is_chat: boolean;
-            /** @enum {string} */
-            is_chat_source: "declared" | "derived";
-            flags: {
-                [key: string]: boolean;
-            };
-            streams: boolean;
-            /** @enum {string} */
-            turns: "reject" | "queue" | "interrupt";
-            /** @enum {null|string} */
-            on_disconnect: "cancel" | "finish" | null;
-            /** @description RFC 3339, UTC, with microseconds. */
-            checked_at: string | null;
-            schemas?: components["schemas"]["FirstSchemas"];
-        };
-        /** FromTestset */
-        FromTestset: {
-            id: string;
-            revision: number;
         };
         /** ImportReport */
         ImportReport: {
@@ -2400,35 +2406,17 @@ export interface components {
             revision: components["schemas"]["RevisionView"];
             report: components["schemas"]["ImportReport"];
         };
-        /** Imported */
-        Imported: {
-            created: number;
-            updated: number;
-            unchanged: number;
-            faults: {
-                [key: string]: unknown;
-            }[];
+        /** ImportedEvaluatorView */
+        ImportedEvaluatorView: {
+            name: string;
+            source: string;
+            evaluator: components["schemas"]["EvaluatorInput"] | null;
+            notes: string[];
+            text: string | null;
         };
         /** ImportedEvaluators */
         ImportedEvaluators: {
-            data: components["schemas"]["ImportedView"][];
-        };
-        /** ImportedThreads */
-        ImportedThreads: {
-            created: number;
-            unchanged: number;
-            threads: string[];
-            faults: {
-                [key: string]: unknown;
-            }[];
-        };
-        /** ImportedView */
-        ImportedView: {
-            name: string;
-            source: string;
-            evaluator: components["schemas"]["WantedEvaluator"] | null;
-            notes: string[];
-            text: string | null;
+            data: components["schemas"]["ImportedEvaluatorView"][];
         };
         /** ItemRow */
         ItemRow: {
@@ -2464,29 +2452,19 @@ export interface components {
             id: string;
             name: string;
             scopes: ("invoke" | "read" | "admin")[];
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             expires_at: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             last_used_at: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             revoked_at: string | null;
         };
         /** Latencies */
         Latencies: {
             p50: number | null;
             p95: number | null;
-        };
-        /** Leaf */
-        Leaf: {
-            id: string;
-            parent: string | null;
-            role: string;
-            run: string | null;
-            /** @enum {string} */
-            status: "done" | "partial" | "streaming" | "failed";
-            line: string;
         };
         /** Limits */
         Limits: {
@@ -2509,21 +2487,43 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** Listed */
-        Listed: {
-            data: components["schemas"]["Setting"][];
+        /** LiveEvaluatorStat */
+        LiveEvaluatorStat: {
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
+            at: string;
+            evaluator: string;
+            n: number;
+            passed: number;
+            pass_rate: number | null;
+            mean: number | null;
+            skipped: number;
+            errors: number;
+            cost: number | null;
         };
-        /** Live */
-        Live: {
-            workflow: string | null;
-            messages: components["schemas"]["Message"][];
-            inputs: {
+        /** LiveEvaluatorStats */
+        LiveEvaluatorStats: {
+            waiting: number;
+            done: number;
+            dropped: number;
+            data: components["schemas"]["LiveEvaluatorStat"][];
+        };
+        /** LiveEvaluatorView */
+        LiveEvaluatorView: {
+            id: string;
+            name: string;
+            filter: {
                 [key: string]: unknown;
-            };
-            parameters: {
-                [key: string]: unknown;
-            };
-            tools: components["schemas"]["Defined"][];
+            } | null;
+            sample: number;
+            evaluators: components["schemas"]["PlannedEvaluator"][];
+            per_minute: number;
+            session: boolean;
+            enabled: boolean;
+            key: string | null;
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
+            created_at: string;
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
+            updated_at: string;
         };
         /** Match */
         Match: {
@@ -2566,32 +2566,10 @@ export interface components {
             /** @constant */
             type: "message";
         };
-        /** NewKey */
-        NewKey: {
-            id: string;
-            name: string;
-            scopes: ("invoke" | "read" | "admin")[];
-            /** @description RFC 3339, UTC, with microseconds. */
-            created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
-            expires_at: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
-            last_used_at: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
-            revoked_at: string | null;
-            secret: string;
-        };
-        /** NewProject */
-        NewProject: {
-            name: string;
-            /** @description RFC 3339, UTC, with microseconds. */
-            created_at: string | null;
-            key: components["schemas"]["NewKey"];
-        };
-        /** Next */
-        Next: {
+        /** NextItem */
+        NextItem: {
             item: components["schemas"]["ItemView"] | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             until: string | null;
             reviewer: string;
             progress: components["schemas"]["ProgressView"];
@@ -2615,12 +2593,12 @@ export interface components {
                 [key: string]: unknown;
             } | null;
             siblings: string[];
-            feedback: components["schemas"]["Counts"];
+            feedback: components["schemas"]["FeedbackCounts"];
             usage: {
                 [key: string]: unknown;
             } | null;
             seconds: number | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
         };
         /** Origin */
@@ -2628,9 +2606,9 @@ export interface components {
             tab: number;
             steps: number;
         };
-        /** Page[BoardListed] */
-        "Page_palaver.server.api.boards.BoardListed_": {
-            data: components["schemas"]["BoardListed"][];
+        /** Page[BoardListItem] */
+        "Page_palaver.server.api.boards.BoardListItem_": {
+            data: components["schemas"]["BoardListItem"][];
             next?: string | null;
         };
         /** Page[ConnectionRow] */
@@ -2663,9 +2641,9 @@ export interface components {
             data: components["schemas"]["KeyRow"][];
             next?: string | null;
         };
-        /** Page[RuleView] */
-        "Page_palaver.server.api.live_evaluators.RuleView_": {
-            data: components["schemas"]["RuleView"][];
+        /** Page[LiveEvaluatorView] */
+        "Page_palaver.server.api.live_evaluators.LiveEvaluatorView_": {
+            data: components["schemas"]["LiveEvaluatorView"][];
             next?: string | null;
         };
         /** Page[ProjectRow] */
@@ -2688,14 +2666,14 @@ export interface components {
             data: components["schemas"]["RunView"][];
             next?: string | null;
         };
-        /** Page[ViewView] */
-        "Page_palaver.server.api.saved_views.ViewView_": {
-            data: components["schemas"]["ViewView"][];
+        /** Page[SavedViewRow] */
+        "Page_palaver.server.api.saved_views.SavedViewRow_": {
+            data: components["schemas"]["SavedViewRow"][];
             next?: string | null;
         };
-        /** Page[FirstWorkflow] */
-        "Page_palaver.server.api.system.FirstWorkflow_": {
-            data: components["schemas"]["FirstWorkflow"][];
+        /** Page[BootstrapWorkflow] */
+        "Page_palaver.server.api.system.BootstrapWorkflow_": {
+            data: components["schemas"]["BootstrapWorkflow"][];
             next?: string | null;
         };
         /** Page[RevisionRow] */
@@ -2723,24 +2701,24 @@ export interface components {
             data: components["schemas"]["ThreadSummary"][];
             next?: string | null;
         };
-        /** Page[BoneRow] */
-        "Page_palaver.server.api.trace_views.BoneRow_": {
-            data: components["schemas"]["BoneRow"][];
-            next?: string | null;
-        };
-        /** Page[BranchRow] */
-        "Page_palaver.server.api.trace_views.BranchRow_": {
-            data: components["schemas"]["BranchRow"][];
-            next?: string | null;
-        };
         /** Page[SessionRow] */
         "Page_palaver.server.api.trace_views.SessionRow_": {
             data: components["schemas"]["SessionRow"][];
             next?: string | null;
         };
+        /** Page[SkeletonRow] */
+        "Page_palaver.server.api.trace_views.SkeletonRow_": {
+            data: components["schemas"]["SkeletonRow"][];
+            next?: string | null;
+        };
         /** Page[SpanRow] */
         "Page_palaver.server.api.trace_views.SpanRow_": {
             data: components["schemas"]["SpanRow"][];
+            next?: string | null;
+        };
+        /** Page[SpanTreeRow] */
+        "Page_palaver.server.api.trace_views.SpanTreeRow_": {
+            data: components["schemas"]["SpanTreeRow"][];
             next?: string | null;
         };
         /** Page[TraceRow] */
@@ -2763,13 +2741,13 @@ export interface components {
             data: components["schemas"]["WorkflowRow"][];
             next?: string | null;
         };
-        /** Page[Leaf] */
-        "Page_palaver.storage.threads.message_tree.Leaf_": {
-            data: components["schemas"]["Leaf"][];
+        /** Page[TreeNode] */
+        "Page_palaver.storage.threads.message_tree.TreeNode_": {
+            data: components["schemas"]["TreeNode"][];
             next?: string | null;
         };
-        /** Piece */
-        Piece: {
+        /** PartPiece */
+        PartPiece: {
             /** @enum {string} */
             part: "attributes" | "events" | "links" | "messages_in" | "messages_out" | "inputs" | "outputs" | "parameters" | "tools" | "exception" | "status_message";
             offset: number;
@@ -2810,12 +2788,12 @@ export interface components {
             done: number;
             answers: number;
             wanted: number;
-            reviewers: components["schemas"]["WorkedView"][];
+            reviewers: components["schemas"]["ReviewerProgressView"][];
         };
         /** ProjectRow */
         ProjectRow: {
             name: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string | null;
         };
         /** Question */
@@ -2836,26 +2814,11 @@ export interface components {
             /** @default true */
             required?: boolean;
         };
-        /** Raised */
-        Raised: {
-            type: string;
-            message: string;
-        };
         /** Rate */
         Rate: {
             calls: number;
             /** @default 60 */
             seconds?: number;
-        };
-        /** Rated */
-        Rated: {
-            run: string;
-            message: string | null;
-            /** @enum {null|string} */
-            rating: "up" | "down" | null;
-            comment: string;
-            user: string | null;
-            feedback: components["schemas"]["Counts"];
         };
         /** Reasoning */
         Reasoning: {
@@ -2899,7 +2862,7 @@ export interface components {
                 [key: string]: unknown;
             };
             /** @default [] */
-            tools?: components["schemas"]["Defined"][];
+            tools?: components["schemas"]["ToolDefinition"][];
             tool?: components["schemas"]["Tool"] | null;
             usage?: components["schemas"]["Usage"] | null;
             cost?: number | null;
@@ -2912,7 +2875,7 @@ export interface components {
             user?: string | null;
             workflow?: string | null;
             run_id?: string | null;
-            exception?: components["schemas"]["Raised"] | null;
+            exception?: components["schemas"]["SpanException"] | null;
             service?: string | null;
             scope?: string | null;
             /** @default [] */
@@ -2970,9 +2933,9 @@ export interface components {
             attempts: number;
             trace_id: string | null;
             run: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             started_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             ended_at: string;
         };
         /** ResultView */
@@ -2997,9 +2960,9 @@ export interface components {
             attempts: number;
             trace_id: string | null;
             run: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             started_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             ended_at: string;
             inputs: {
                 [key: string]: unknown;
@@ -3036,9 +2999,9 @@ export interface components {
             items: number;
             answers: number;
             key: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             updated_at: string;
             questions: string[];
         };
@@ -3054,15 +3017,21 @@ export interface components {
             items: number;
             answers: number;
             key: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             updated_at: string;
             questions: components["schemas"]["Question"][];
             source: {
                 [key: string]: unknown;
             };
             progress: components["schemas"]["ProgressView"];
+        };
+        /** ReviewerProgressView */
+        ReviewerProgressView: {
+            reviewer: string;
+            answered: number;
+            skipped: number;
         };
         /** RevisionDetail */
         RevisionDetail: {
@@ -3074,7 +3043,7 @@ export interface components {
             columns: string[];
             message: string;
             author: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
             kinds: components["schemas"]["ColumnView"][];
         };
@@ -3088,7 +3057,7 @@ export interface components {
             columns: string[];
             message: string;
             author: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
         };
         /** RevisionView */
@@ -3101,7 +3070,7 @@ export interface components {
             columns: string[];
             message: string;
             author: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
             /** @default false */
             unchanged?: boolean;
@@ -3119,6 +3088,18 @@ export interface components {
             changed: number;
             moved: number;
         };
+        /** RowDetail */
+        RowDetail: {
+            id: string;
+            hash: string;
+            place: number;
+            data: {
+                [key: string]: unknown;
+            };
+            meta: {
+                [key: string]: unknown;
+            } | null;
+        };
         /** RowDifference */
         RowDifference: {
             id: string;
@@ -3126,6 +3107,17 @@ export interface components {
             change: "added" | "removed" | "changed" | "moved";
             moved: boolean;
             cells: components["schemas"]["CellChange"][];
+        };
+        /** RowSelection */
+        RowSelection: {
+            filter?: string | {
+                [key: string]: unknown;
+            } | null;
+            ids?: string[] | null;
+            sample?: number | null;
+            /** @default 0 */
+            seed?: number;
+            limit?: number | null;
         };
         /** RowView */
         RowView: {
@@ -3138,44 +3130,6 @@ export interface components {
             cut?: {
                 [key: string]: number;
             };
-        };
-        /** RuleStat */
-        RuleStat: {
-            /** @description RFC 3339, UTC, with microseconds. */
-            at: string;
-            evaluator: string;
-            n: number;
-            passed: number;
-            pass_rate: number | null;
-            mean: number | null;
-            skipped: number;
-            errors: number;
-            cost: number | null;
-        };
-        /** RuleStats */
-        RuleStats: {
-            waiting: number;
-            done: number;
-            dropped: number;
-            data: components["schemas"]["RuleStat"][];
-        };
-        /** RuleView */
-        RuleView: {
-            id: string;
-            name: string;
-            filter: {
-                [key: string]: unknown;
-            } | null;
-            sample: number;
-            evaluators: components["schemas"]["PlannedEvaluator"][];
-            per_minute: number;
-            session: boolean;
-            enabled: boolean;
-            key: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
-            created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
-            updated_at: string;
         };
         /** RunInput */
         RunInput: {
@@ -3220,20 +3174,30 @@ export interface components {
             cost?: number | null;
             in: unknown;
             out: unknown;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             started_at: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             first_output_at: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             ended_at: string | null;
             input?: components["schemas"]["RunInput"] | null;
             reply?: components["schemas"]["RunReply"] | null;
         };
-        /** Said */
-        Said: {
-            messages: components["schemas"]["NodeView"][];
+        /** SavedViewRow */
+        SavedViewRow: {
+            id: string;
+            /** @enum {string} */
+            page: "traces" | "spans" | "sessions";
+            name: string;
+            body: {
+                [key: string]: unknown;
+            };
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
+            created_at: string;
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
+            updated_at: string;
         };
         /** Schemas */
         Schemas: {
@@ -3269,7 +3233,7 @@ export interface components {
             comment: string;
             user: string | null;
             key: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
         };
         /** ScoreDifference */
@@ -3308,9 +3272,9 @@ export interface components {
         /** SessionRow */
         SessionRow: {
             session: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             first: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             last: string;
             traces: number;
             spans: number;
@@ -3329,7 +3293,7 @@ export interface components {
             project: string;
             scopes: ("invoke" | "read" | "admin")[];
             key: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             expires_at: string | null;
         };
         /** Setting */
@@ -3338,6 +3302,28 @@ export interface components {
             value: unknown;
             /** @enum {string} */
             source: "flag" | "env" | "file" | "default";
+        };
+        /** SettingList */
+        SettingList: {
+            data: components["schemas"]["Setting"][];
+        };
+        /** SizeLimits */
+        SizeLimits: {
+            file: number;
+            body: number;
+            socket: number;
+        };
+        /** SkeletonRow */
+        SkeletonRow: {
+            span_id: string;
+            parent_id: string | null;
+            name: string;
+            kind: string;
+            status: string;
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
+            start: string;
+            duration_ms: number;
+            tokens: number | null;
         };
         /** SliceSummary */
         SliceSummary: {
@@ -3370,6 +3356,11 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** SpanException */
+        SpanException: {
+            type: string;
+            message: string;
+        };
         /** SpanRow */
         SpanRow: {
             trace_id: string;
@@ -3378,7 +3369,7 @@ export interface components {
             name: string;
             kind: string;
             status: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             start: string;
             duration_ms: number;
             workflow: string | null;
@@ -3394,9 +3385,41 @@ export interface components {
             in: unknown;
             out: unknown;
         };
+        /** SpanTreeRow */
+        SpanTreeRow: {
+            trace_id: string;
+            span_id: string;
+            parent_id: string | null;
+            name: string;
+            kind: string;
+            status: string;
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
+            start: string;
+            duration_ms: number;
+            workflow: string | null;
+            session: string | null;
+            user: string | null;
+            model: string | null;
+            provider: string | null;
+            service: string | null;
+            run_id: string | null;
+            input_tokens: number | null;
+            output_tokens: number | null;
+            cost: number | null;
+            in: unknown;
+            out: unknown;
+            children: number;
+            descendants: number;
+            notes: string[];
+        };
+        /** StartedTurn */
+        StartedTurn: {
+            run: components["schemas"]["RunView"];
+            messages: components["schemas"]["NodeView"][];
+        };
         /** StatRow */
         StatRow: {
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             at: string;
             group: string | null;
             traces: number;
@@ -3416,11 +3439,6 @@ export interface components {
             origin: components["schemas"]["Origin"] | null;
             steps: (components["schemas"]["MessageStep"] | components["schemas"]["ToolStep"])[];
         };
-        /** Taken */
-        Taken: {
-            run: components["schemas"]["RunView"];
-            messages: components["schemas"]["NodeView"][];
-        };
         /** TestSetRow */
         TestSetRow: {
             id: string;
@@ -3429,9 +3447,9 @@ export interface components {
             head: number;
             rows: number;
             archived: boolean;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             updated_at: string;
         };
         /** TestSetView */
@@ -3442,17 +3460,11 @@ export interface components {
             head: number;
             rows: number;
             archived: boolean;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             updated_at: string;
             columns: components["schemas"]["ColumnView"][];
-        };
-        /** TestsetNamed */
-        TestsetNamed: {
-            id: string;
-            name: string;
-            revision: number;
         };
         /** Text */
         Text: {
@@ -3470,6 +3482,27 @@ export interface components {
             /** @constant */
             renderer: "text";
         };
+        /** ThreadDraft */
+        ThreadDraft: {
+            workflow: string | null;
+            messages: components["schemas"]["Message"][];
+            inputs: {
+                [key: string]: unknown;
+            };
+            parameters: {
+                [key: string]: unknown;
+            };
+            tools: components["schemas"]["ToolDefinition"][];
+        };
+        /** ThreadImportResult */
+        ThreadImportResult: {
+            created: number;
+            unchanged: number;
+            threads: string[];
+            faults: {
+                [key: string]: unknown;
+            }[];
+        };
         /** ThreadSummary */
         ThreadSummary: {
             id: string;
@@ -3486,9 +3519,9 @@ export interface components {
             messages: number;
             in: unknown;
             out: unknown;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             updated_at: string;
             match?: components["schemas"]["Match"];
         };
@@ -3508,9 +3541,9 @@ export interface components {
             messages: number;
             in: unknown;
             out: unknown;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             updated_at: string;
             match?: components["schemas"]["Match"];
             parameters: {
@@ -3536,6 +3569,12 @@ export interface components {
             arguments?: string;
             /** @constant */
             type: "tool-call";
+        };
+        /** ToolDefinition */
+        ToolDefinition: {
+            name: string;
+            description?: string | null;
+            parameters?: unknown;
         };
         /** ToolResult */
         ToolResult: {
@@ -3575,7 +3614,7 @@ export interface components {
             name: string;
             kind: string;
             status: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             start: string;
             duration_ms: number;
             workflow: string | null;
@@ -3607,8 +3646,18 @@ export interface components {
             cost: number | null;
             sessions: string[];
         };
-        /** Tried */
-        Tried: {
+        /** TreeNode */
+        TreeNode: {
+            id: string;
+            parent: string | null;
+            role: string;
+            run: string | null;
+            /** @enum {string} */
+            status: "done" | "partial" | "streaming" | "failed";
+            line: string;
+        };
+        /** TrialScore */
+        TrialScore: {
             evaluator: string;
             /** @enum {string} */
             status: "scored" | "skipped" | "error";
@@ -3659,11 +3708,18 @@ export interface components {
             reasoning_tokens?: number | null;
             cost?: number | null;
         };
-        /** VariantNamed */
-        VariantNamed: {
-            id: string;
-            name: string;
-            head: number;
+        /** VariantDiff */
+        VariantDiff: {
+            changes: components["schemas"]["Change"][];
+        };
+        /** VariantImportResult */
+        VariantImportResult: {
+            created: number;
+            updated: number;
+            unchanged: number;
+            faults: {
+                [key: string]: unknown;
+            }[];
         };
         /** VariantRow */
         VariantRow: {
@@ -3673,9 +3729,9 @@ export interface components {
             description: string;
             head: number;
             archived: boolean;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             updated_at: string;
         };
         /** VariantSummary */
@@ -3695,9 +3751,9 @@ export interface components {
             description: string;
             head: number;
             archived: boolean;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             updated_at: string;
             parameters: {
                 [key: string]: unknown;
@@ -3713,7 +3769,7 @@ export interface components {
             version: number;
             message: string;
             key: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
         };
         /** VersionView */
@@ -3722,63 +3778,12 @@ export interface components {
             version: number;
             message: string;
             key: string | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             created_at: string;
             parameters: {
                 [key: string]: unknown;
             };
             unchanged?: boolean;
-        };
-        /** ViewView */
-        ViewView: {
-            id: string;
-            /** @enum {string} */
-            page: "traces" | "spans" | "sessions";
-            name: string;
-            body: {
-                [key: string]: unknown;
-            };
-            /** @description RFC 3339, UTC, with microseconds. */
-            created_at: string;
-            /** @description RFC 3339, UTC, with microseconds. */
-            updated_at: string;
-        };
-        /** WantedEvaluator */
-        WantedEvaluator: {
-            key: string;
-            name?: string | null;
-            parameters?: {
-                [key: string]: unknown;
-            };
-        };
-        /** WantedRows */
-        WantedRows: {
-            filter?: string | {
-                [key: string]: unknown;
-            } | null;
-            ids?: string[] | null;
-            sample?: number | null;
-            /** @default 0 */
-            seed?: number;
-            limit?: number | null;
-        };
-        /** WholeRow */
-        WholeRow: {
-            id: string;
-            hash: string;
-            place: number;
-            data: {
-                [key: string]: unknown;
-            };
-            meta: {
-                [key: string]: unknown;
-            } | null;
-        };
-        /** WorkedView */
-        WorkedView: {
-            reviewer: string;
-            answered: number;
-            skipped: number;
         };
         /** WorkflowRow */
         WorkflowRow: {
@@ -3800,8 +3805,14 @@ export interface components {
             turns: "reject" | "queue" | "interrupt";
             /** @enum {null|string} */
             on_disconnect: "cancel" | "finish" | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             checked_at: string | null;
+        };
+        /** WorkflowVariant */
+        WorkflowVariant: {
+            id: string;
+            name: string;
+            head: number;
         };
         /** WorkflowView */
         WorkflowView: {
@@ -3823,29 +3834,18 @@ export interface components {
             turns: "reject" | "queue" | "interrupt";
             /** @enum {null|string} */
             on_disconnect: "cancel" | "finish" | null;
-            /** @description RFC 3339, UTC, with microseconds. */
+            /** @description RFC 3339 timestamp in UTC, with microseconds. */
             checked_at: string | null;
             schemas: components["schemas"]["Schemas"];
             parameters: {
                 [key: string]: unknown;
             };
-            variants: components["schemas"]["VariantNamed"][];
+            variants: components["schemas"]["WorkflowVariant"][];
             routes: {
                 [key: string]: string;
             };
             snippets: components["schemas"]["Snippet"][];
             evidence: unknown;
-        };
-        /** Begun */
-        boards_Begun: {
-            runs: components["schemas"]["CellRun"][];
-        };
-        /** Begun */
-        evaluation_views_Begun: {
-            id: string;
-            /** @enum {string} */
-            state: "queued" | "running" | "succeeded" | "partly" | "failed" | "cancelled";
-            total: number;
         };
     };
     responses: never;
@@ -3879,9 +3879,9 @@ export interface operations {
     list_boards: {
         parameters: {
             query?: {
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -3896,7 +3896,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.boards.BoardListed_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.boards.BoardListItem_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -4142,7 +4142,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Ended"];
+                    "application/json": components["schemas"]["CancelledRuns"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -4234,7 +4234,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["boards_Begun"];
+                    "application/json": components["schemas"]["BoardRuns"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -4277,9 +4277,9 @@ export interface operations {
     list_connections: {
         parameters: {
             query?: {
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
             };
             header?: never;
@@ -4413,7 +4413,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Erased"];
+                    "application/json": components["schemas"]["ErasureReport"];
                 };
             };
         };
@@ -4421,14 +4421,14 @@ export interface operations {
     list_evaluations: {
         parameters: {
             query?: {
-                /** @description A text to look for, taken literally. */
+                /** @description Text to search for, matched literally. */
                 search?: string | null;
-                /** @description How it goes, or how it ended. */
+                /** @description State of the evaluation. */
                 state?: string | null;
                 testset?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -4476,8 +4476,8 @@ export interface operations {
                     /** @default  */
                     name?: string;
                     /**
-                     * WantedTestset
-                     * @description Which rows are run over.
+                     * TestsetInput
+                     * @description The test set to evaluate: revision and rows.
                      */
                     testset: {
                         id: string;
@@ -4517,8 +4517,8 @@ export interface operations {
                         parameters?: Record<string, unknown>;
                     }[];
                     /**
-                     * WantedMap
-                     * @description Which column goes where. What is not said is found out; null is for nothing.
+                     * ColumnMapInput
+                     * @description Which columns are used for what. Omitted fields are detected; null means no column.
                      */
                     map?: {
                         messages?: string | null;
@@ -4533,7 +4533,7 @@ export interface operations {
                     repeats?: number;
                     /**
                      * Limits
-                     * @description How fast it may go, and when it is enough.
+                     * @description Limits on speed, cost and errors.
                      */
                     limits?: {
                         /** @default 10 */
@@ -4568,7 +4568,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["evaluation_views_Begun"];
+                    "application/json": components["schemas"]["CreatedEvaluation"];
                 };
             };
         };
@@ -4576,11 +4576,11 @@ export interface operations {
     compare_evaluations: {
         parameters: {
             query: {
-                /** @description An evaluation and its variant, `ev_…:variant`; of one with a single variant, its id will do. */
+                /** @description A variant of an evaluation: `ev_…:variant`, or `ev_…` if it has only one. */
                 base: string;
-                /** @description An evaluation and its variant, `ev_…:variant`; of one with a single variant, its id will do. */
+                /** @description A variant of an evaluation: `ev_…:variant`, or `ev_…` if it has only one. */
                 candidate: string;
-                /** @description A difference that does not matter. */
+                /** @description The largest difference that is considered negligible. */
                 margin?: number;
             };
             header?: never;
@@ -4727,7 +4727,7 @@ export interface operations {
     follow_evaluation: {
         parameters: {
             query?: {
-                /** @description The number of the last result one has; 0 for none. */
+                /** @description Number of the last result received; 0 for none. */
                 after?: number | null;
             };
             header?: never;
@@ -4818,11 +4818,11 @@ export interface operations {
     export_evaluation: {
         parameters: {
             query: {
-                /** @description For build servers, a comment, a spreadsheet, a program, or a reader. */
+                /** @description The file format. */
                 format: "junit" | "markdown" | "csv" | "jsonl" | "html";
-                /** @description An evaluation and its variant, `ev_…:variant`; of one with a single variant, its id will do. Without it, the first variant of this one. */
+                /** @description A variant of an evaluation: `ev_…:variant`, or `ev_…` if it has only one. Defaults to the first variant of this evaluation. */
                 base?: string | null;
-                /** @description A difference that does not matter. */
+                /** @description The largest difference that is considered negligible. */
                 margin?: number;
             };
             header?: never;
@@ -4911,20 +4911,20 @@ export interface operations {
             query?: {
                 variant?: string | null;
                 evaluator?: string | null;
-                /** @description Whether the evaluator, or any, says that it passed. */
+                /** @description Whether the result passed, according to `evaluator` if given, otherwise to any evaluator. */
                 passed?: boolean | null;
-                /** @description `done`, `failed`, or `error`: where an evaluator could not score. */
+                /** @description `done`, `failed`, or `error` for results with an evaluator error. */
                 status?: string | null;
                 row?: string | null;
-                /** @description Only rows whose repeats differ. */
+                /** @description Only rows whose repeats disagree. */
                 flaky?: boolean;
-                /** @description `ev_…:variant`: only rows that passed there and do not here; `true`: in the first variant here. */
+                /** @description Only regressed rows. The base is `ev_…:variant`, or `true` for this evaluation's first variant. */
                 regression?: string | null;
-                /** @description A text to look for, taken literally. */
+                /** @description Text to search for, matched literally. */
                 search?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -5002,7 +5002,7 @@ export interface operations {
     get_summary: {
         parameters: {
             query?: {
-                /** @description A column of the test set: figures by its values. */
+                /** @description A test set column whose values the summary is broken down by. */
                 slice?: string | null;
             };
             header?: never;
@@ -5135,8 +5135,8 @@ export interface operations {
                     /** @default {} */
                     parameters?: Record<string, unknown>;
                     /**
-                     * TriedCase
-                     * @description A case as somebody writes it down: `output` is anything that a workflow may return.
+                     * ManualCase
+                     * @description A manually written case. `output` is anything that a workflow may return.
                      */
                     case: {
                         output?: unknown;
@@ -5213,7 +5213,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Tried"];
+                    "application/json": components["schemas"]["TrialScore"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -5243,10 +5243,10 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Any JSON. */
+                    /** @description Any JSON value. */
                     value: unknown;
                     /**
-                     * @description The side that comes first, where there are several.
+                     * @description The side to prefer if the value contains several conversations.
                      * @enum {unknown}
                      */
                     prefer?: "input" | "output" | null;
@@ -5260,7 +5260,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Extracted"];
+                    "application/json": components["schemas"]["ExtractionResult"];
                 };
             };
         };
@@ -5270,11 +5270,11 @@ export interface operations {
             query?: {
                 rating?: "up" | "down" | null;
                 workflow?: string | null;
-                /** @description RFC 3339: not older than this. */
+                /** @description RFC 3339 timestamp: only feedback created at or after this time. */
                 from?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -5312,9 +5312,9 @@ export interface operations {
     list_files: {
         parameters: {
             query?: {
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
             };
             header?: never;
@@ -5450,9 +5450,9 @@ export interface operations {
     list_keys: {
         parameters: {
             query?: {
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
             };
             header?: never;
@@ -5511,7 +5511,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NewKey"];
+                    "application/json": components["schemas"]["CreatedKey"];
                 };
             };
         };
@@ -5599,9 +5599,9 @@ export interface operations {
     list_online_rules: {
         parameters: {
             query?: {
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -5616,7 +5616,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.live_evaluators.RuleView_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.live_evaluators.LiveEvaluatorView_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -5674,7 +5674,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RuleView"];
+                    "application/json": components["schemas"]["LiveEvaluatorView"];
                 };
             };
         };
@@ -5696,7 +5696,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RuleView"];
+                    "application/json": components["schemas"]["LiveEvaluatorView"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -5786,7 +5786,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RuleView"];
+                    "application/json": components["schemas"]["LiveEvaluatorView"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -5810,9 +5810,9 @@ export interface operations {
         parameters: {
             query?: {
                 by?: "minute" | "hour" | "day";
-                /** @description RFC 3339: started then or later. */
+                /** @description RFC 3339 timestamp: started at or after this time. */
                 from?: string | null;
-                /** @description RFC 3339: started before that. */
+                /** @description RFC 3339 timestamp: started before this time. */
                 to?: string | null;
             };
             header?: never;
@@ -5829,7 +5829,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RuleStats"];
+                    "application/json": components["schemas"]["LiveEvaluatorStats"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -5852,9 +5852,9 @@ export interface operations {
     list_projects: {
         parameters: {
             query?: {
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
             };
             header?: never;
@@ -5910,7 +5910,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NewProject"];
+                    "application/json": components["schemas"]["CreatedProject"];
                 };
             };
         };
@@ -5918,7 +5918,7 @@ export interface operations {
     erase_project: {
         parameters: {
             query?: {
-                /** @description The project's name once more. */
+                /** @description The name of the project, as confirmation. */
                 confirm?: string | null;
             };
             header?: never;
@@ -5956,14 +5956,14 @@ export interface operations {
     list_reviews: {
         parameters: {
             query?: {
-                /** @description A text to look for, taken literally. */
+                /** @description Text to search for, matched literally. */
                 search?: string | null;
                 /** @description `open` or `closed`. */
                 state?: string | null;
                 run?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -6011,8 +6011,8 @@ export interface operations {
                     /** @default  */
                     name?: string;
                     /**
-                     * WantedItems
-                     * @description What is to be reviewed: results of a run, or traces by their ids or by what is asked of them.
+                     * ItemSelection
+                     * @description The items to review: results of an evaluation, or traces by ids or filter.
                      */
                     items: {
                         /** @default null */
@@ -6020,8 +6020,8 @@ export interface operations {
                         /** @default null */
                         variant?: string | null;
                         /**
-                         * WantedResults
-                         * @description Which results of a run: as its list of results is asked for them.
+                         * ResultSelection
+                         * @description Filters for the results of an evaluation, as in its list of results.
                          */
                         filter?: {
                             /** @default null */
@@ -6246,9 +6246,9 @@ export interface operations {
     list_review_items: {
         parameters: {
             query?: {
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -6502,7 +6502,7 @@ export interface operations {
     next_review_item: {
         parameters: {
             query?: {
-                /** @description Who, where there are no keys. */
+                /** @description The reviewer's name, on a server without keys. */
                 reviewer?: string | null;
             };
             header?: never;
@@ -6519,7 +6519,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Next"];
+                    "application/json": components["schemas"]["NextItem"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -6544,7 +6544,7 @@ export interface operations {
             query?: {
                 workflow?: string | null;
                 variant?: string | null;
-                /** @description How it goes, or how it ended. */
+                /** @description Status of the run. */
                 status?: "queued" | "running" | "finished" | "failed" | "cancelled" | "interrupted" | null;
                 protocol?: string | null;
                 thread?: string | null;
@@ -6552,15 +6552,15 @@ export interface operations {
                 evaluation?: string | null;
                 key?: string | null;
                 user?: string | null;
-                /** @description RFC 3339: made then or later. */
+                /** @description RFC 3339 timestamp: only runs created at or after this time. */
                 from?: string | null;
-                /** @description RFC 3339: made before that. */
+                /** @description RFC 3339 timestamp: only runs created before this time. */
                 to?: string | null;
-                /** @description A text to look for, taken literally. */
+                /** @description Text to search for, matched literally. */
                 search?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -6598,7 +6598,7 @@ export interface operations {
     get_run: {
         parameters: {
             query?: {
-                /** @description `input`, `reply`, or both with a comma. */
+                /** @description `input`, `reply`, or both, separated by a comma. */
                 include?: string;
             };
             header?: never;
@@ -6675,7 +6675,7 @@ export interface operations {
     follow_run: {
         parameters: {
             query?: {
-                /** @description The number of the last event one has. */
+                /** @description Number of the last event received. */
                 after?: number | null;
             };
             header?: never;
@@ -6868,7 +6868,7 @@ export interface operations {
                         seq?: number;
                         /**
                          * Usage
-                         * @description Tokens, and money where it is known. `input_tokens` counts all input, cached included.
+                         * @description Token counts, and the cost if known. `input_tokens` counts all input, including cached tokens.
                          */
                         usage?: {
                             input_tokens: number;
@@ -7005,7 +7005,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Rated"];
+                    "application/json": components["schemas"]["FeedbackView"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -7094,15 +7094,15 @@ export interface operations {
     list_sessions: {
         parameters: {
             query?: {
-                /** @description A text to look for, taken literally. */
+                /** @description Text to search for, matched literally. */
                 search?: string | null;
-                /** @description RFC 3339: started then or later. */
+                /** @description RFC 3339 timestamp: started at or after this time. */
                 from?: string | null;
-                /** @description RFC 3339: started before that. */
+                /** @description RFC 3339 timestamp: started before this time. */
                 to?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -7140,11 +7140,11 @@ export interface operations {
     get_session_thread_by_name: {
         parameters: {
             query: {
-                /** @description The session's name. */
+                /** @description The name of the session. */
                 session: string;
-                /** @description How many traces at most. */
+                /** @description Maximum number of traces. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -7182,7 +7182,7 @@ export interface operations {
     export_session_page: {
         parameters: {
             query: {
-                /** @description The session's name. */
+                /** @description The name of the session. */
                 session: string;
             };
             header?: never;
@@ -7220,9 +7220,9 @@ export interface operations {
     get_session_thread: {
         parameters: {
             query?: {
-                /** @description How many traces at most. */
+                /** @description Maximum number of traces. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -7274,7 +7274,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Listed"];
+                    "application/json": components["schemas"]["SettingList"];
                 };
             };
         };
@@ -7319,9 +7319,9 @@ export interface operations {
     get_span: {
         parameters: {
             query?: {
-                /** @description A part that was cut: its JSON text, a piece at a time. */
+                /** @description A shortened part to read in full, as pieces of its JSON text. */
                 part?: "attributes" | "events" | "links" | "messages_in" | "messages_out" | "inputs" | "outputs" | "parameters" | "tools" | "exception" | "status_message" | null;
-                /** @description Characters of that text to leave out. */
+                /** @description Number of characters of that text to skip. */
                 offset?: number;
             };
             header?: never;
@@ -7339,7 +7339,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Record"] | components["schemas"]["Piece"];
+                    "application/json": components["schemas"]["Record"] | components["schemas"]["PartPiece"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -7362,12 +7362,12 @@ export interface operations {
     list_testsets: {
         parameters: {
             query?: {
-                /** @description A text to look for, taken literally. */
+                /** @description Text to search for, matched literally. */
                 search?: string | null;
                 archived?: boolean;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -7441,11 +7441,11 @@ export interface operations {
     import_testset: {
         parameters: {
             query: {
-                /** @description What the new set is called. */
+                /** @description The name of the new test set. */
                 name: string;
-                /** @description CSV: by what cells look like, or all of them as text. */
+                /** @description CSV only: detect cell types, or read all cells as text. */
                 types?: "auto" | "text";
-                /** @description CSV: what stands between cells. */
+                /** @description CSV only: the cell delimiter (default: detected). */
                 delimiter?: string | null;
                 message?: string;
                 description?: string;
@@ -7611,13 +7611,13 @@ export interface operations {
     compare_testset_revisions: {
         parameters: {
             query: {
-                /** @description The older one, likewise. */
+                /** @description The older revision: a number, a digest or digest prefix, or `head`. */
                 from: string;
-                /** @description A number, a digest or the beginning of one, or head. */
+                /** @description A revision number, a digest or digest prefix, or `head`. */
                 to?: string;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -7657,13 +7657,13 @@ export interface operations {
     import_into_testset: {
         parameters: {
             query?: {
-                /** @description After the rows that there are, instead of them, or by a key. */
+                /** @description Append the rows, replace all rows, or update and add rows by key. */
                 mode?: "append" | "replace" | "upsert";
-                /** @description The column that rows are known by, or __id__. */
+                /** @description The column that identifies rows, or __id__. */
                 key?: string | null;
-                /** @description CSV: by what cells look like, or all of them as text. */
+                /** @description CSV only: detect cell types, or read all cells as text. */
                 types?: "auto" | "text";
-                /** @description CSV: what stands between cells. */
+                /** @description CSV only: the cell delimiter (default: detected). */
                 delimiter?: string | null;
                 message?: string;
             };
@@ -7711,9 +7711,9 @@ export interface operations {
     list_testset_revisions: {
         parameters: {
             query?: {
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -7772,7 +7772,7 @@ export interface operations {
                     }[];
                     /**
                      * Delta
-                     * @description Changes between a revision and the next.
+                     * @description Changes from one revision to the next.
                      */
                     delta?: {
                         /** @default [] */
@@ -7797,7 +7797,7 @@ export interface operations {
                         remove?: string[];
                         /**
                          * ColumnChanges
-                         * @description Changes of every row, in this order: rename columns, remove columns, fill missing cells.
+                         * @description Changes to every row, applied in this order: rename columns, remove columns, fill missing cells.
                          */
                         columns?: {
                             /** @default {} */
@@ -7923,13 +7923,13 @@ export interface operations {
     list_testset_rows: {
         parameters: {
             query?: {
-                /** @description A text to look for, taken literally. */
+                /** @description Text to search for, matched literally. */
                 search?: string | null;
-                /** @description What cells must be: topic=maths, or {"topic": "maths"}. */
+                /** @description Only rows with these cell values, as topic=maths or {"topic": "maths"}. */
                 filter?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -7986,7 +7986,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WholeRow"];
+                    "application/json": components["schemas"]["RowDetail"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -8081,14 +8081,14 @@ export interface operations {
     list_threads: {
         parameters: {
             query?: {
-                /** @description A text to look for, taken literally. */
+                /** @description Text to search for, matched literally. */
                 search?: string | null;
                 workflow?: string | null;
                 pinned?: boolean | null;
                 origin?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -8170,7 +8170,7 @@ export interface operations {
             query?: {
                 format?: "jsonl" | "messages";
                 branches?: "current" | "all";
-                /** @description A text to look for, taken literally. */
+                /** @description Text to search for, matched literally. */
                 search?: string | null;
                 workflow?: string | null;
                 pinned?: boolean | null;
@@ -8341,7 +8341,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ImportedThreads"];
+                    "application/json": components["schemas"]["ThreadImportResult"];
                 };
             };
         };
@@ -8566,11 +8566,11 @@ export interface operations {
     list_messages: {
         parameters: {
             query?: {
-                /** @description Where the branch ends: `head`, or a message. */
+                /** @description The end of the branch: `head` or a message id. */
                 at?: string;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -8633,7 +8633,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Said"];
+                    "application/json": components["schemas"]["AddedMessages"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -8694,9 +8694,9 @@ export interface operations {
     get_tree: {
         parameters: {
             query?: {
-                /** @description How many nodes at most. */
+                /** @description Maximum number of messages. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -8713,7 +8713,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.storage.threads.message_tree.Leaf_"];
+                    "application/json": components["schemas"]["Page_palaver.storage.threads.message_tree.TreeNode_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -8762,7 +8762,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The stream. */
+            /** @description The event stream. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8944,7 +8944,7 @@ export interface operations {
                         seq?: number;
                         /**
                          * Usage
-                         * @description Tokens, and money where it is known. `input_tokens` counts all input, cached included.
+                         * @description Token counts, and the cost if known. `input_tokens` counts all input, including cached tokens.
                          */
                         usage?: {
                             input_tokens: number;
@@ -9041,7 +9041,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Taken"];
+                    "application/json": components["schemas"]["StartedTurn"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -9064,17 +9064,17 @@ export interface operations {
     list_traces: {
         parameters: {
             query?: {
-                /** @description A filter, as JSON, as in a query's body. */
+                /** @description A filter as JSON, as in the body of a query. */
                 filter?: string | null;
-                /** @description Words, and "phrases", that are all to be found. */
+                /** @description Words and "phrases" to search for; all must match. */
                 search?: string | null;
-                /** @description RFC 3339: started then or later. */
+                /** @description RFC 3339 timestamp: started at or after this time. */
                 from?: string | null;
-                /** @description RFC 3339: started before that. */
+                /** @description RFC 3339 timestamp: started before this time. */
                 to?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -9112,17 +9112,17 @@ export interface operations {
     export_traces: {
         parameters: {
             query?: {
-                /** @description Records, or OTLP/JSON that /v1/traces takes: lines of either. */
+                /** @description One record per line, or OTLP/JSON lines that /v1/traces accepts. */
                 format?: "jsonl" | "otlp";
-                /** @description This trace only. */
+                /** @description Export only this trace. */
                 trace?: string | null;
-                /** @description A filter, as JSON, as in a query's body. */
+                /** @description A filter as JSON, as in the body of a query. */
                 filter?: string | null;
-                /** @description Words, and "phrases", that are all to be found. */
+                /** @description Words and "phrases" to search for; all must match. */
                 search?: string | null;
-                /** @description RFC 3339: started then or later. */
+                /** @description RFC 3339 timestamp: started at or after this time. */
                 from?: string | null;
-                /** @description RFC 3339: started before that. */
+                /** @description RFC 3339 timestamp: started before this time. */
                 to?: string | null;
             };
             header?: never;
@@ -9199,13 +9199,13 @@ export interface operations {
             query?: {
                 by?: "minute" | "hour" | "day";
                 group?: "workflow" | "model" | "status" | "kind" | "service" | "user" | "session" | null;
-                /** @description A filter, as JSON, as in a query's body. */
+                /** @description A filter as JSON, as in the body of a query. */
                 filter?: string | null;
-                /** @description Words, and "phrases", that are all to be found. */
+                /** @description Words and "phrases" to search for; all must match. */
                 search?: string | null;
-                /** @description RFC 3339: started then or later. */
+                /** @description RFC 3339 timestamp: started at or after this time. */
                 from?: string | null;
-                /** @description RFC 3339: started before that. */
+                /** @description RFC 3339 timestamp: started before this time. */
                 to?: string | null;
             };
             header?: never;
@@ -9393,9 +9393,9 @@ export interface operations {
     get_trace_skeleton: {
         parameters: {
             query?: {
-                /** @description How many spans at most. */
+                /** @description Maximum number of spans. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -9412,7 +9412,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.trace_views.BoneRow_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.trace_views.SkeletonRow_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -9458,7 +9458,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Live"];
+                    "application/json": components["schemas"]["ThreadDraft"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -9481,11 +9481,11 @@ export interface operations {
     get_trace_tree: {
         parameters: {
             query?: {
-                /** @description The span whose children are wanted. */
+                /** @description The span whose children to list. */
                 parent?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -9502,7 +9502,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.trace_views.BranchRow_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.trace_views.SpanTreeRow_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -9588,7 +9588,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Imported"];
+                    "application/json": components["schemas"]["VariantImportResult"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -9745,7 +9745,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Difference"];
+                    "application/json": components["schemas"]["VariantDiff"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -9768,9 +9768,9 @@ export interface operations {
     list_variant_versions: {
         parameters: {
             query?: {
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -9894,11 +9894,11 @@ export interface operations {
     list_views: {
         parameters: {
             query: {
-                /** @description The page of the web that they are of. */
+                /** @description The web page that the views belong to. */
                 page: "traces" | "spans" | "sessions";
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -9913,7 +9913,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.saved_views.ViewView_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.saved_views.SavedViewRow_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -9957,7 +9957,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ViewView"];
+                    "application/json": components["schemas"]["SavedViewRow"];
                 };
             };
         };
@@ -9986,7 +9986,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ViewView"];
+                    "application/json": components["schemas"]["SavedViewRow"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -10044,17 +10044,17 @@ export interface operations {
     list_workflows: {
         parameters: {
             query?: {
-                /** @description A text to look for, taken literally. */
+                /** @description Text to search for, matched literally. */
                 search?: string | null;
-                /** @description Served from here, or reached by URL. */
+                /** @description `served` by this server, or `connected` by URL. */
                 origin?: "served" | "connected" | null;
-                /** @description Chats only, or only what is none. */
+                /** @description Only chats (true), or only single-turn workflows (false). */
                 is_chat?: boolean | null;
                 /** @description `ready` or `unreachable`. */
                 state?: string | null;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -10167,9 +10167,9 @@ export interface operations {
         parameters: {
             query?: {
                 archived?: boolean;
-                /** @description How many rows at most. */
+                /** @description Maximum number of items. */
                 limit?: number;
-                /** @description The cursor of the page before: its `next`. */
+                /** @description Cursor: `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;

@@ -32,7 +32,7 @@ export interface SocketRequest {
 /** The connection was lost during a request; its run may continue. */
 export class ConnectionLost extends Error {
   constructor() {
-    super('The connection to the server was lost.');
+    super('Lost the connection to the server.');
     this.name = 'ConnectionLost';
   }
 }
@@ -40,7 +40,7 @@ export class ConnectionLost extends Error {
 /** No socket is available; nothing was sent. */
 export class SocketUnavailable extends Error {
   constructor() {
-    super('No socket to the server.');
+    super('Not connected to the server.');
     this.name = 'NoSocket';
   }
 }
@@ -191,7 +191,7 @@ export class Socket {
     if (!pending) return;
     this.#pending.delete(id);
     if (pending.socket.readyState === READY_STATE_OPEN) pending.socket.send(JSON.stringify({ id, abort: true }));
-    failRequest(pending, new DOMException('The request was given up.', 'AbortError'));
+    failRequest(pending, new DOMException('The request was cancelled.', 'AbortError'));
   }
 }
 

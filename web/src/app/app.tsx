@@ -52,7 +52,7 @@ export function App(): ReactNode {
                 <Route path="/reviews/:id">{({ id }) => <ReviewPage key={id} id={id} />}</Route>
                 <Route path="/settings" component={SettingsPage} />
                 <Route>
-                  <EmptyState title="There is nothing here">The address names no view of this page.</EmptyState>
+                  <EmptyState title="Page not found">Check the address, or choose a page in the sidebar.</EmptyState>
                 </Route>
               </Switch>
             </Shell>

@@ -42,7 +42,7 @@ export function BoardList(): ReactNode {
   );
 }
 
-function BoardRow({ board, active }: { board: Schemas['BoardListed']; active: boolean }): ReactNode {
+function BoardRow({ board, active }: { board: Schemas['BoardListItem']; active: boolean }): ReactNode {
   const [, navigate] = useLocation();
   const remove = () => deleteBoard(board, () => active && navigate(newChatPath()));
   return (
@@ -94,7 +94,7 @@ const CREATED_FORMAT = new Intl.DateTimeFormat('en', {
   hour12: false,
 });
 
-type BoardSummary = Schemas['BoardListed'];
+type BoardSummary = Schemas['BoardListItem'];
 
 /** A new path each time, so that navigating to it opens a new chat. */
 export const newChatPath = (): string => `/play?new=${Date.now().toString(36)}`;
@@ -128,7 +128,7 @@ export async function renameBoard(board: BoardSummary): Promise<void> {
 export async function deleteBoard(board: BoardSummary, onConfirmed: () => void): Promise<void> {
   const confirmed = await askConfirmation({
     title: 'Delete this board?',
-    text: `“${boardName(board)}” goes; its threads stay.`,
+    text: `“${boardName(board)}” will be deleted. Its threads are kept.`,
     act: 'Delete',
     danger: true,
   });

@@ -24,7 +24,7 @@ const PAGES = [
   { title: 'Test sets', href: '/testsets' },
   { title: 'Evaluations', href: '/evaluations' },
   { title: 'Reviews', href: '/reviews' },
-  { title: 'Online rules', href: '/evaluations/online' },
+  { title: 'Live evaluators', href: '/evaluations/online' },
   { title: 'Settings', href: '/settings' },
 ];
 
@@ -41,8 +41,8 @@ export default function Palette({ onClose, onHelp }: { onClose: () => void; onHe
             '-translate-x-1/2 overflow-hidden rounded-2xl border bg-raised shadow-float',
           )}
         >
-          <Dialog.Title className="sr-only">Find</Dialog.Title>
-          <Command shouldFilter={false} loop label="Find">
+          <Dialog.Title className="sr-only">Search</Dialog.Title>
+          <Command shouldFilter={false} loop label="Search">
             <div className="flex items-center gap-2.5 border-b px-4">
               <Search aria-hidden className="size-4 shrink-0 text-faint" />
               <Command.Input
@@ -50,7 +50,7 @@ export default function Palette({ onClose, onHelp }: { onClose: () => void; onHe
                 value={text}
                 onValueChange={setText}
                 maxLength={200}
-                placeholder="Go to, find or do…"
+                placeholder="Search or run a command…"
                 className="h-12 min-w-0 grow bg-transparent text-base outline-none sm:text-sm"
               />
               <Kbd>Esc</Kbd>
@@ -86,9 +86,9 @@ function Results({ text, onClose, onHelp }: { text: string; onClose: () => void;
   return (
     <>
       <Command.Empty className="flex justify-center px-4 py-8 text-muted">
-        {threads.isFetching ? <Spinner label="Searching" /> : 'Nothing is called that, and no thread has this text.'}
+        {threads.isFetching ? <Spinner label="Searching" /> : 'No results.'}
       </Command.Empty>
-      <Group title="Do">
+      <Group title="Commands">
         {searchByTitle(text, commands, 12).map((command) => (
           <Item
             key={command.id}
@@ -135,7 +135,7 @@ function Results({ text, onClose, onHelp }: { text: string; onClose: () => void;
           <Item key={id} id={id} icon={<Grid2x2 />} title={title} onSelect={() => goTo(`/play/${id}`)} />
         ))}
       </Group>
-      <Group title={search ? 'Threads found' : 'Latest threads'}>
+      <Group title={search ? 'Matching threads' : 'Recent threads'}>
         {rows.slice(0, search ? 20 : 5).map((thread) => (
           <Item
             key={thread.id}

@@ -179,17 +179,17 @@ export const KEYS = { palette: 'mod+k', help: '?', newChat: 'mod+shift+o', sideb
 export type Shortcut = Pick<Command, 'title' | 'group'> & { keys: string };
 
 export const SHORTCUTS: readonly Shortcut[] = [
-  { group: 'Everywhere', title: 'Find a page, a thread or something to do', keys: KEYS.palette },
-  { group: 'Everywhere', title: 'New chat', keys: KEYS.newChat },
-  { group: 'Everywhere', title: 'Show or hide the sidebar', keys: KEYS.sidebar },
-  { group: 'Everywhere', title: 'Show the shortcuts', keys: KEYS.help },
+  { group: 'General', title: 'Search or run a command', keys: KEYS.palette },
+  { group: 'General', title: 'New chat', keys: KEYS.newChat },
+  { group: 'General', title: 'Toggle sidebar', keys: KEYS.sidebar },
+  { group: 'General', title: 'Show keyboard shortcuts', keys: KEYS.help },
   { group: 'Chat', title: 'Write a message', keys: '/' },
   { group: 'Chat', title: 'Stop this cell', keys: 'mod+.' },
   { group: 'Chat', title: 'Stop all cells', keys: 'mod+shift+.' },
   { group: 'Chat', title: 'Next cell', keys: 'alt+arrowright' },
   { group: 'Chat', title: 'Previous cell', keys: 'alt+arrowleft' },
-  { group: 'Chat', title: 'Add a thread', keys: 'alt+t' },
-  { group: 'Chat', title: 'Add a variant', keys: 'alt+v' },
+  { group: 'Chat', title: 'Add thread', keys: 'alt+t' },
+  { group: 'Chat', title: 'Add variant', keys: 'alt+v' },
 ];
 
 /** All shortcuts by group: the table above, then registered commands that are not in it. */

@@ -123,22 +123,22 @@ function useGlobalCommands({
 }): void {
   const [, navigate] = useLocation();
   useEffect(listenForKeys, []);
-  useCommand({ id: 'palette', title: 'Find', group: 'Everywhere', keys: KEYS.palette, run: find, everywhere: true });
+  useCommand({ id: 'palette', title: 'Search', group: 'General', keys: KEYS.palette, run: find, everywhere: true });
   useCommand({
     id: 'new-chat',
     title: 'New chat',
-    group: 'Everywhere',
+    group: 'General',
     keys: KEYS.newChat,
     run: () => navigate(newChatPath()),
   });
   useCommand({
     id: 'sidebar',
-    title: 'Show or hide the sidebar',
-    group: 'Everywhere',
+    title: 'Toggle sidebar',
+    group: 'General',
     keys: KEYS.sidebar,
     run: toggleSidebar,
   });
-  useCommand({ id: 'shortcuts', title: 'Show the shortcuts', group: 'Everywhere', keys: KEYS.help, run: help });
+  useCommand({ id: 'shortcuts', title: 'Show keyboard shortcuts', group: 'General', keys: KEYS.help, run: help });
 }
 
 /** Redirect to the login on 401, and back afterwards. */
@@ -159,7 +159,7 @@ export function ConnectionBanner(): ReactNode {
   if (!isLost) return null;
   return (
     <div role="status" className="shrink-0 bg-warn-soft px-4 py-1 text-center text-xs font-medium text-warn">
-      Connection lost, trying again…
+      Connection lost. Reconnecting…
     </div>
   );
 }

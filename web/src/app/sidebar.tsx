@@ -46,11 +46,11 @@ export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
           <img src={icon} alt="" className="size-5" />
           Palaver
         </Link>
-        <IconButton label="Find" keys={formatShortcut(KEYS.palette)} onClick={onPalette}>
+        <IconButton label="Search" keys={formatShortcut(KEYS.palette)} onClick={onPalette}>
           <Search />
         </IconButton>
         {onFold && (
-          <IconButton label="Hide the sidebar" keys={formatShortcut(KEYS.sidebar)} onClick={onFold}>
+          <IconButton label="Hide sidebar" keys={formatShortcut(KEYS.sidebar)} onClick={onFold}>
             <PanelLeftClose />
           </IconButton>
         )}
@@ -67,7 +67,7 @@ export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
           <SquarePen aria-hidden /> New chat
         </button>
       </div>
-      <nav aria-label="Views" className="px-2.5 pb-1">
+      <nav aria-label="Pages" className="px-2.5 pb-1">
         <NavRow href="/play" icon={<MessagesSquare aria-hidden />} title="Playground" />
         <NavRow href="/workflows" icon={<Workflow aria-hidden />} title="Workflows" />
         <NavRow href="/traces" icon={<ListTree aria-hidden />} title="Traces" />
@@ -75,7 +75,7 @@ export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
         <NavRow href="/testsets" icon={<Table2 aria-hidden />} title="Test sets" />
         <NavRow href="/evaluations" icon={<FlaskConical aria-hidden />} title="Evaluations" />
         <NavRow href="/reviews" icon={<UsersRound aria-hidden />} title="Reviews" />
-        <NavRow href="/evaluations/online" icon={<Radio aria-hidden />} title="Online rules" />
+        <NavRow href="/evaluations/online" icon={<Radio aria-hidden />} title="Live evaluators" />
       </nav>
       <div className="min-h-0 grow basis-16 overflow-y-auto border-t">
         {ready && <BoardList />}
@@ -97,16 +97,16 @@ export function Rail({ onExpand, onPalette }: { onExpand: () => void; onPalette:
       <Link href="/play" aria-label="Palaver" className="mb-1 flex size-8 items-center justify-center rounded-md">
         <img src={icon} alt="" className="size-5" />
       </Link>
-      <IconButton label="Show the sidebar" keys={formatShortcut(KEYS.sidebar)} onClick={onExpand}>
+      <IconButton label="Show sidebar" keys={formatShortcut(KEYS.sidebar)} onClick={onExpand}>
         <PanelLeftOpen />
       </IconButton>
-      <IconButton label="Find" keys={formatShortcut(KEYS.palette)} onClick={onPalette}>
+      <IconButton label="Search" keys={formatShortcut(KEYS.palette)} onClick={onPalette}>
         <Search />
       </IconButton>
       <IconButton label="New chat" keys={formatShortcut(KEYS.newChat)} onClick={() => navigate(newChatPath())}>
         <SquarePen />
       </IconButton>
-      <nav aria-label="Views" className="flex grow flex-col gap-1">
+      <nav aria-label="Pages" className="flex grow flex-col gap-1">
         <NavIcon href="/play" icon={<MessagesSquare />} title="Playground" />
         <NavIcon href="/workflows" icon={<Workflow />} title="Workflows" />
         <NavIcon href="/traces" icon={<ListTree />} title="Traces" />
@@ -114,7 +114,7 @@ export function Rail({ onExpand, onPalette }: { onExpand: () => void; onPalette:
         <NavIcon href="/testsets" icon={<Table2 />} title="Test sets" />
         <NavIcon href="/evaluations" icon={<FlaskConical />} title="Evaluations" />
         <NavIcon href="/reviews" icon={<UsersRound />} title="Reviews" />
-        <NavIcon href="/evaluations/online" icon={<Radio />} title="Online rules" />
+        <NavIcon href="/evaluations/online" icon={<Radio />} title="Live evaluators" />
         <span className="grow" />
         <TourIcon onOpen={onExpand} />
         <NavIcon href="/settings" icon={<Settings />} title="Settings" />

@@ -52,7 +52,7 @@ export function ThreadList(): ReactNode {
       </div>
       {pages.error && (
         <div className="flex items-center justify-between gap-2 px-5 py-1 text-xs text-bad">
-          The threads could not be read.
+          Couldn’t load threads.
           <Button size="small" variant="quiet" onClick={() => void pages.refetch()}>
             Retry
           </Button>
@@ -60,11 +60,11 @@ export function ThreadList(): ReactNode {
       )}
       {isEmpty && (
         <p className="px-5 py-2 text-xs text-muted">
-          {search ? 'No thread has this text.' : 'Threads you start appear here.'}
+          {search ? 'No matching threads.' : 'Threads you start appear here.'}
         </p>
       )}
       <ThreadGroup title="Pinned" threads={pinnedThreads} />
-      <ThreadGroup title={search ? 'Found' : 'Threads'} threads={otherThreads} />
+      <ThreadGroup title={search ? 'Results' : 'Threads'} threads={otherThreads} />
       <LoadMore
         key={pages.data?.pages.length}
         hasMore={pages.hasNextPage && !pages.isPlaceholderData}

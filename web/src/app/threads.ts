@@ -41,7 +41,7 @@ export async function pinThread(thread: ThreadRow): Promise<void> {
 export async function deleteThread(thread: ThreadRow): Promise<boolean> {
   const confirmed = await askConfirmation({
     title: 'Delete this thread?',
-    text: `“${threadTitle(thread)}” goes with its messages, runs and files. This cannot be undone.`,
+    text: `“${threadTitle(thread)}” and its messages, runs and files will be deleted. This cannot be undone.`,
     act: 'Delete',
     danger: true,
   });

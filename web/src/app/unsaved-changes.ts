@@ -6,7 +6,7 @@ import { askConfirmation } from '@/components/confirm-dialog';
 interface Unsaved {
   /** Navigation within this path needs no confirmation. */
   path: string;
-  /** The unsaved changes as text: "3 changes of Refunds". */
+  /** The unsaved changes as text: "3 changes to Refunds". */
   describe: () => string;
 }
 
@@ -17,7 +17,7 @@ export const confirmNavigation: AroundNavHandler = (navigate, to, options) => {
   if (!unsaved || to.split('?', 1)[0] === unsaved.path) return navigate(to, options);
   void askConfirmation({
     title: 'Leave without saving?',
-    text: `${unsaved.describe()} not saved. They wait here as long as this tab is open.`,
+    text: `${unsaved.describe()} not saved. Drafts are kept until you close this tab.`,
     act: 'Leave',
   }).then((confirmed) => {
     if (confirmed) navigate(to, options);

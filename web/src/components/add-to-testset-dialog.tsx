@@ -17,24 +17,22 @@ import { ErrorMessage, Spinner } from './status';
 import { showToast, showError } from './toast';
 
 const NEW_TESTSET = '';
-const FORM_LABELS: Readonly<Record<AddForm, string>> = { row: 'One row', script: 'A script' };
+const FORM_LABELS: Readonly<Record<AddForm, string>> = { row: 'Row', script: 'Script' };
 const HINTS = {
   conversation: {
-    row: 'What was said up to the last question goes in; the answer that followed is what is expected.',
-    script:
-      'Each question becomes a turn. The tools that were called are expected again; what is said is for you to add.',
+    row: 'Input: the conversation up to the last question. Expected: the answer.',
+    script: 'Each question becomes a turn that expects the same tool calls. Add expected texts yourself.',
   },
   trace: {
-    row: 'What went in becomes the input; what came out is what is expected.',
-    script:
-      'Each question becomes a turn. The tools that were called are expected again; what is said is for you to add.',
+    row: 'Input: the input of the trace. Expected: its output.',
+    script: 'Each question becomes a turn that expects the same tool calls. Add expected texts yourself.',
   },
 };
 
 export default function AddToTestsetDialog({ source, onClose }: { source: Source; onClose: () => void }): ReactNode {
   const [added, setAdded] = useState<AddResult | null>(null);
   return (
-    <Dialog open onClose={onClose} title={added ? 'Added to the test set' : 'Add to a test set'}>
+    <Dialog open onClose={onClose} title={added ? 'Added to test set' : 'Add to test set'}>
       {added ? (
         <AddedResult added={added} onClose={onClose} />
       ) : (
@@ -90,7 +88,7 @@ function ChooseTestset({
                 {safeExact(testsetName).slice(0, 80)} ({pluralize(rows, 'row')})
               </option>
             ))}
-            <option value={NEW_TESTSET}>A new one</option>
+            <option value={NEW_TESTSET}>New test set</option>
           </Select>
         </LabeledField>
         {showSearch && (
@@ -106,7 +104,7 @@ function ChooseTestset({
         {selectedId === NEW_TESTSET && (
           <TextField
             aria-label="Name of the new test set"
-            placeholder="Its name"
+            placeholder="Name"
             dir="auto"
             required
             maxLength={200}
@@ -134,7 +132,7 @@ function AddedResult({ added, onClose }: { added: AddResult; onClose: () => void
   const [, navigate] = useLocation();
   const undo = () => {
     onClose();
-    removeRow(added).then(() => showToast('The row is taken back.'), showError);
+    removeRow(added).then(() => showToast('Row removed.'), showError);
   };
   return (
     <div className="flex flex-col gap-3 pt-1">
@@ -151,7 +149,7 @@ function AddedResult({ added, onClose }: { added: AddResult; onClose: () => void
         ))}
       </dl>
       <div className="flex flex-wrap justify-end gap-2">
-        <Button onClick={undo}>Take it back</Button>
+        <Button onClick={undo}>Undo</Button>
         <Button onClick={onClose}>Close</Button>
         <Button
           variant="main"
@@ -160,7 +158,7 @@ function AddedResult({ added, onClose }: { added: AddResult; onClose: () => void
             navigate(`/testsets/${added.testset}`);
           }}
         >
-          Open the set
+          Open test set
         </Button>
       </div>
     </div>
@@ -184,7 +182,7 @@ export async function addRow(testset: string, source: Source, form: AddForm): Pr
     try {
       const added = await api('post', '/api/testsets/{testset}/rows/from', {
         path: { testset },
-        body: { base, source, as: form, message: `From a ${source.kind}` },
+        body: { base, source, as: form, message: `Added from a ${source.kind}` },
       });
       void invalidateTestset(testset);
       completeStep('case');
@@ -198,7 +196,7 @@ export async function addRow(testset: string, source: Source, form: AddForm): Pr
 export async function removeRow({ testset, revision, row }: AddResult): Promise<void> {
   await api('post', '/api/testsets/{testset}/revisions', {
     path: { testset },
-    body: { base: revision, message: 'Taken back', delta: { remove: [row] } },
+    body: { base: revision, message: 'Removed the added row', delta: { remove: [row] } },
   });
   void invalidateTestset(testset);
 }

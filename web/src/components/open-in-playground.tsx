@@ -79,12 +79,14 @@ function WorkflowDialog({
 }): ReactNode {
   const workflows = useQuery({ ...workflowsQuery(), enabled: open });
   const rows = workflows.data?.data.toSorted((one, other) => Number(other.is_chat) - Number(one.is_chat));
-  const reason = name ? `${name.slice(0, 80)} is not served here.` : 'The trace does not say which workflow it is of.';
+  const reason = name
+    ? `The workflow ${name.slice(0, 80)} is not available here.`
+    : 'The trace does not name a workflow.';
   return (
-    <Dialog open={open} onClose={onClose} title="Which workflow goes on?" description={reason}>
+    <Dialog open={open} onClose={onClose} title="Continue with which workflow?" description={reason}>
       {workflows.error && <ErrorMessage error={workflows.error} />}
       {workflows.isPending && <Spinner />}
-      {rows?.length === 0 && <p className="text-muted">No workflow is served.</p>}
+      {rows?.length === 0 && <p className="text-muted">No workflows available.</p>}
       <ul className="-mx-2 space-y-0.5">
         {rows?.map((workflow) => (
           <li key={workflow.name}>
@@ -101,7 +103,7 @@ function WorkflowDialog({
                   </span>
                 )}
               </span>
-              <Badge>{workflow.is_chat ? 'Chat' : 'Single turn'}</Badge>
+              <Badge>{workflow.is_chat ? 'Chat' : 'Single-turn'}</Badge>
             </button>
           </li>
         ))}
@@ -110,7 +112,7 @@ function WorkflowDialog({
   );
 }
 
-export type PlaygroundTarget = Schemas['Live'];
+export type PlaygroundTarget = Schemas['ThreadDraft'];
 type Values = Record<string, unknown>;
 
 /** Split inputs into those that the workflow accepts and the names of the others. */
@@ -131,7 +133,7 @@ export function omittedInputsNotice(workflow: string, names: readonly string[]):
   if (!names.length) return null;
   const shortNames = names.slice(0, 3).map((name) => (name.length > 40 ? `${name.slice(0, 40)}…` : name));
   const others = names.length - shortNames.length;
-  return `${workflow} does not take ${shortNames.join(', ')}${others > 0 ? ` and ${others} more` : ''}: left out.`;
+  return `Left out inputs that ${workflow} does not have: ${shortNames.join(', ')}${others > 0 ? ` and ${others} more` : ''}.`;
 }
 
 export async function isServedWorkflow(name: string | null): Promise<boolean> {

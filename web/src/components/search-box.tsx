@@ -77,7 +77,7 @@ export function SearchInput({ label, value, onChange, className, ...inputProps }
       {value && (
         <button
           type="button"
-          aria-label="Clear the search"
+          aria-label="Clear search"
           onClick={() => onChange('')}
           className="absolute top-1 right-1 rounded p-1 text-faint hover:text-ink"
         >

@@ -122,7 +122,7 @@ export const MoreButton = ({
 /** At the end of a table whose next page could not be fetched. */
 export const MoreError = ({ onRetry }: { onRetry: () => void }): ReactNode => (
   <>
-    More could not be read.
+    Couldn’t load more.
     <Button size="small" onClick={onRetry}>
       Retry
     </Button>

@@ -9,7 +9,7 @@ export async function copyText(text: string): Promise<void> {
   area.select();
   const isCopied = document.execCommand('copy');
   area.remove();
-  if (!isCopied) throw new Error('This browser does not let the page copy; select the text and copy it yourself.');
+  if (!isCopied) throw new Error('The browser blocked copying. Select the text and copy it manually.');
   return undefined;
 }
 

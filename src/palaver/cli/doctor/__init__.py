@@ -4,5 +4,5 @@ Modules:
 
     command     the command
     checks      packages, database, port, clock and file modes; printing of results
-    settings    unknown, unsafe or contradictory settings
+    settings    unknown, unsafe or conflicting settings
 """

@@ -60,6 +60,13 @@ def problem(subject: str, message: str, do: str) -> Check:
     return Check(subject=subject, sign="problem", says=message, do=do)
 
 
+def split_advice(message: str) -> tuple[str, str]:
+    """Split an error message into the problem, which is its first sentence, and the remedy."""
+    separator = ". " if ". " in message else ": "
+    statement, _, advice = message.partition(separator)
+    return f"{statement.removesuffix('.')}.", advice[:1].upper() + advice[1:]
+
+
 _SIGNS: dict[CheckLevel, tuple[str, str]] = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
 
 
@@ -83,13 +90,13 @@ def summarize_checks(checks: Sequence[Check]) -> str:
 
 
 EXTRA_PURPOSES = {
-    "pydantic": "pydantic models in signatures",
-    "langchain": "LangChain runnables and LangGraph graphs, served as they are",
-    "openai-agents": "agents of the OpenAI Agents SDK, served as they are",
-    "pydantic-ai": "agents of Pydantic AI, served as they are",
-    "jobchat": "Job Chat: its two ways to a model, and a parser of JavaScript",
-    "embeddings": "vectors of a model2vec model: search by meaning in Job Chat, semantic_similarity without a provider",
-    "parquet": "test sets in and out of Parquet",
+    "pydantic": "Pydantic models in signatures",
+    "langchain": "LangChain runnables and LangGraph graphs as workflows",
+    "openai-agents": "OpenAI Agents SDK agents as workflows",
+    "pydantic-ai": "Pydantic AI agents as workflows",
+    "jobchat": "the model clients and JavaScript parser of Job Chat",
+    "embeddings": "model2vec embeddings for semantic search in Job Chat and semantic_similarity without a provider",
+    "parquet": "import and export of Parquet test sets",
 }
 
 _REQUIREMENT = re.compile(
@@ -123,24 +130,24 @@ def check_packages(lines: Sequence[str] | None = None, lookup: VersionLookup = i
         if requirement.extra is None and (fault := _requirement_fault(requirement, lookup))
     ]
     if faults:
-        yield problem("packages", f"{'; '.join(faults)}.", "Install Palaver again: pip install --upgrade palaver.")
+        yield problem("packages", f"{'; '.join(faults)}.", "Run `pip install --upgrade palaver`.")
     else:
         count = sum(requirement.extra is None for requirement in requirements)
-        yield ok("packages", f"All {count} packages that Palaver needs are here.")
+        yield ok("packages", f"All {count} required packages are installed.")
     if lookup("uvloop") is None and os.name != "nt":
-        yield problem("packages", "uvloop is missing: streams will be slower.", "Install it with pip install uvloop.")
+        yield problem("packages", "uvloop is not installed. Streaming will be slower.", "Run `pip install uvloop`.")
     for extra in sorted({requirement.extra for requirement in requirements if requirement.extra is not None}):
         yield _check_extra(extra, [requirement for requirement in requirements if requirement.extra == extra], lookup)
 
 
 def _check_extra(extra: str, requirements: Sequence[Requirement], lookup: VersionLookup) -> Check:
-    purpose, install = EXTRA_PURPOSES.get(extra, "more"), f"pip install 'palaver[{extra}]'"
+    purpose, install = EXTRA_PURPOSES.get(extra, "more features"), f"Run `pip install 'palaver[{extra}]'`."
     faults = [fault for requirement in requirements if (fault := _requirement_fault(requirement, lookup))]
     if not faults:
-        return ok("extras", f"{extra} is installed: {purpose}.")
+        return ok("extras", f"{extra} is installed ({purpose}).")
     if all(lookup(requirement.name) is None for requirement in requirements):
-        return ok("extras", f"{extra} is not installed: it gives {purpose}.", f"To have it: {install}.")
-    return warning("extras", f"{extra} is installed in part: {'; '.join(faults)}.", f"For {purpose}: {install}.")
+        return ok("extras", f"{extra} is not installed (optional: {purpose}).", install)
+    return warning("extras", f"{extra} is partially installed: {'; '.join(faults)}.", install)
 
 
 def _requirement_fault(requirement: Requirement, lookup: VersionLookup) -> str:
@@ -197,8 +204,8 @@ class DatabaseChecks(NamedTuple):
 def check_database(url: str, now: Callable[[], datetime], free: Callable[[Path], int] | None = None) -> DatabaseChecks:
     """Check the database without creating, changing or migrating it."""
     if url in (MEMORY_URL, "sqlite:///:memory:"):
-        message = "The database is in memory: all of it is gone with the server."
-        return DatabaseChecks([warning("database", message, "Give a file with --db to keep it.")])
+        message = "The database is in memory. All data is lost when the server stops."
+        return DatabaseChecks([warning("database", message, "Pass a file with --db to keep it.")])
     try:
         path = sqlite_path(url)
         if path is None:
@@ -210,7 +217,11 @@ def check_database(url: str, now: Callable[[], datetime], free: Callable[[Path],
         report = diagnostics.inspect_file(path, now())
     except SettingsError as error:
         return DatabaseChecks(
-            [problem("database", printable(error.message, 400), "See that it is there, or give another --db.")]
+            [
+                problem(
+                    "database", printable(error.message, 400), "Make sure that it is available, or pass another --db."
+                )
+            ]
         )
     return DatabaseChecks([*_check_opened(report, str(path)), *space_checks], report, path)
 
@@ -218,40 +229,41 @@ def check_database(url: str, now: Callable[[], datetime], free: Callable[[Path],
 def _check_missing_file(path: Path) -> Iterator[Check]:
     folder = _existing_folder(path)
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        message = f"{path} is not there, and cannot be made: {folder} is not ours to write."
-        yield problem("database", message, "Give another place with --db.")
+        message = f"Cannot create {path}: no write permission for {folder}."
+        yield problem("database", message, "Pass another path with --db.")
     else:
-        yield ok("database", f"{path} is not there yet: a server makes it when it starts.")
+        yield ok("database", f"{path} does not exist yet. The server will create it.")
 
 
 def _check_opened(report: DatabaseReport, location: str) -> Iterator[Check]:
     name = "SQLite" if report.kind == "sqlite" else "PostgreSQL"
-    yield ok("database", f"{location} answers: {name} {printable(report.version, 40)}, {_format_bytes(report.bytes)}.")
+    yield ok(
+        "database", f"Connected to {location}: {name} {printable(report.version, 40)}, {_format_bytes(report.bytes)}."
+    )
     try:
         report.state.check(location)
     except SettingsError as error:
-        message, _, advice = error.message.partition(": ")
-        yield problem("database", f"{message}.", advice[:1].upper() + advice[1:])
+        yield problem("database", *split_advice(error.message))
         return
     if report.state.is_current:
-        yield ok("database", f"Its form is {upgrade.SCHEMA_VERSION}, the one that this Palaver knows.")
+        yield ok("database", f"Schema version {upgrade.SCHEMA_VERSION} (up to date).")
     elif report.state.version is None:
-        yield ok("database", "It is empty: a server makes its tables when it starts.")
+        yield ok("database", "The database is empty. The server will create its tables.")
     else:
         current = upgrade.SCHEMA_VERSION
-        message = f"Its form is {report.state.version}; this Palaver knows {current}, and a server brings it there."
-        yield warning("database", message, "To do so now: palaver backup FILE, then palaver migrate.")
+        message = f"Schema version {report.state.version}. The server will upgrade it to {current}."
+        yield warning("database", message, "To upgrade it now, run `palaver backup FILE`, then `palaver migrate`.")
     if report.write_obstacle:
-        advice = "End who holds it, or give this user the right to write."
-        yield problem("database", f"It cannot be written: {printable(report.write_obstacle)}.", advice)
+        advice = "Stop the process that locks it, or grant this user write permission."
+        yield problem("database", f"The database is not writable: {printable(report.write_obstacle)}.", advice)
     else:
-        yield ok("database", "It can be written.")
+        yield ok("database", "The database is writable.")
     if report.kind == "sqlite" and report.journal != "wal" and report.state.version is not None:
-        message = f"It is written by way of {printable(report.journal, 20)}, not WAL: readers wait for writers."
-        yield warning("database", message, "A server changes that when it starts, if the file system can do it.")
+        message = f"Journal mode is {printable(report.journal, 20)}, not WAL. Readers wait for writers."
+        yield warning("database", message, "The server switches to WAL when it starts, if the file system supports it.")
     if report.encoding != "UTF8":
-        message = f"Its texts are {printable(report.encoding, 40)}: not every text can be kept."
-        yield problem("database", message, "Make a database with ENCODING 'UTF8'.")
+        message = f"The database encoding is {printable(report.encoding, 40)}. Some text cannot be stored."
+        yield problem("database", message, "Create a database with ENCODING 'UTF8'.")
 
 
 def _check_free_space(path: Path, measure: Callable[[Path], int]) -> Iterator[Check]:
@@ -259,14 +271,17 @@ def _check_free_space(path: Path, measure: Callable[[Path], int]) -> Iterator[Ch
     size = path.stat().st_size if path.is_file() else 0
     if free_bytes < _MIN_FREE_BYTES:
         yield problem(
-            "database", f"Only {_format_bytes(free_bytes)} are free beside {path}: writes will fail.", "Make room."
+            "database",
+            f"Only {_format_bytes(free_bytes)} of disk space left for {path}. Writes will fail.",
+            "Free up space.",
         )
     elif free_bytes < max(_LOW_FREE_BYTES, size):
-        free_text = f"{_format_bytes(free_bytes)} are free beside {path}"
-        message = f"{free_text}: little, as a new version keeps a copy before it changes the file."
-        yield warning("database", message, "Make room, or keep less: trace_retention_days, trace_max_bytes, run_days.")
+        free_text = f"Only {_format_bytes(free_bytes)} of disk space left for {path}"
+        message = f"{free_text}. Schema upgrades make a copy of the file."
+        advice = "Free up space, or reduce trace_retention_days, trace_max_bytes or run_days."
+        yield warning("database", message, advice)
     else:
-        yield ok("database", f"{_format_bytes(free_bytes)} are free beside it.")
+        yield ok("database", f"{_format_bytes(free_bytes)} of disk space available.")
 
 
 def _existing_folder(path: Path) -> Path:
@@ -292,28 +307,28 @@ def check_port(settings: Settings) -> Iterator[Check]:
     host, port = settings.host, settings.port
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     if port == 0:
-        yield ok("port", "Any free port is taken, as port = 0 says.")
+        yield ok("port", "port = 0: a free port will be chosen.")
         return
     if not 0 < port < 65536:
-        yield problem("port", f"There is no port {port}.", "Set port to one from 1 to 65535, or to 0 for any.")
+        yield problem("port", f"Invalid port {port}.", "Set port to 1-65535, or to 0 for any free port.")
         return
     error = _bind_error(host, port)
     if error is None:
-        yield ok("port", f"{address} is free.")
+        yield ok("port", f"{address} is available.")
         return
     match error.errno:
         case errno.EADDRINUSE:
             yield _check_used_port(host, port, address)
         case errno.EACCES:
-            advice = "Take one above 1023 (--port), and let a proxy have the low ones."
-            yield problem("port", f"{address} is not ours to listen on: it needs more rights.", advice)
+            advice = "Use a port above 1023 (--port), and put a proxy in front for lower ports."
+            yield problem("port", f"Cannot listen on {address}: permission denied.", advice)
         case errno.EADDRNOTAVAIL:
-            yield problem("port", f"This machine has no address {host}.", "Set host to one of its own, or 127.0.0.1.")
+            yield problem(
+                "port", f"{host} is not an address of this machine.", "Set host to a local address, e.g. 127.0.0.1."
+            )
         case _:
             reason = error.strerror or str(error)
-            yield problem(
-                "port", f"Nobody can listen on {address}: {printable(reason)}.", "Set host and port otherwise."
-            )
+            yield problem("port", f"Cannot listen on {address}: {printable(reason)}.", "Change the host or the port.")
 
 
 def _bind_error(host: str, port: int) -> OSError | None:
@@ -332,9 +347,11 @@ def _check_used_port(host: str, port: int, address: str) -> Check:
     version = _palaver_version_at(_LOOPBACK_BY_WILDCARD.get(host, host), port)
     if isinstance(version, str):
         return ok(
-            "port", f"A Palaver {printable(version, 40)} answers on {address}.", "A second one wants another --port."
+            "port",
+            f"Palaver {printable(version, 40)} is running on {address}.",
+            "A second server needs another --port.",
         )
-    return problem("port", f"{address} is taken by another program.", "Stop that, or give --port.")
+    return problem("port", f"{address} is in use by another program.", "Stop it, or pass another --port.")
 
 
 def _palaver_version_at(host: str, port: int) -> str | None:
@@ -359,7 +376,7 @@ _EARLIEST_PLAUSIBLE = datetime(2025, 1, 1, tzinfo=UTC)
 """A time before the first release of Palaver."""
 _MAX_JUMP_S, _MAX_SKEW_S, _MAX_DATABASE_SKEW_S = 1.0, 1.0, 10.0
 _MAX_FUTURE = timedelta(minutes=1)
-_SET_CLOCK_HINT = "Set it by NTP (timedatectl set-ntp true, or your system's way)."
+_SET_CLOCK_HINT = "Enable NTP, e.g. with `timedatectl set-ntp true`."
 
 
 class ClockReading(NamedTuple):
@@ -373,30 +390,38 @@ def check_clock(first: ClockReading, last: ClockReading, report: DatabaseReport 
     """Compare clock readings before and after the other checks, and with the database's clock."""
     jump_s = (last.wall - first.wall).total_seconds() - (last.monotonic - first.monotonic)
     if last.wall < _EARLIEST_PLAUSIBLE:
-        message = f"The clock says {last.wall:%Y-%m-%d}: keys never end, and what is kept has wrong times."
+        message = (
+            f"The system clock is wrong ({last.wall:%Y-%m-%d}). API keys won't expire, and timestamps will be wrong."
+        )
         yield problem("clock", message, _SET_CLOCK_HINT)
     elif last.monotonic < first.monotonic:
-        yield problem("clock", "The monotonic clock went back: no time limit holds.", "The machine below it is broken.")
+        yield problem(
+            "clock",
+            "The system's monotonic clock went backwards. Timeouts are unreliable.",
+            "Check the hardware or hypervisor.",
+        )
     elif abs(jump_s) > _MAX_JUMP_S:
-        direction = "ahead" if jump_s > 0 else "back"
-        message = f"The clock was set {direction} by {abs(jump_s):.1f} s while we looked."
+        direction = "forward" if jump_s > 0 else "back"
+        message = f"The system clock jumped {direction} by {abs(jump_s):.1f} s during the check."
         yield warning("clock", message, _SET_CLOCK_HINT)
     else:
-        yield ok("clock", f"It is {last.wall:%Y-%m-%d %H:%M:%S} UTC, and the clock goes evenly.")
+        yield ok("clock", f"System clock OK ({last.wall:%Y-%m-%d %H:%M:%S} UTC).")
     if report is not None and report.clock_offset_s is not None:
         yield _check_database_clock(report.clock_offset_s)
     if report is not None and report.newest_at is not None and report.newest_at - last.wall > _MAX_FUTURE:
-        message = f"The newest row is from {report.newest_at:%Y-%m-%d %H:%M:%S} UTC, which is to come."
-        yield warning("clock", message, f"A clock was set back, or another machine's is ahead. {_SET_CLOCK_HINT}")
+        message = f"The newest row has a timestamp in the future: {report.newest_at:%Y-%m-%d %H:%M:%S} UTC."
+        yield warning(
+            "clock", message, f"This clock was set back, or another machine's clock is ahead. {_SET_CLOCK_HINT}"
+        )
 
 
 def _check_database_clock(offset_s: float) -> Check:
-    message = f"The database's clock is {abs(offset_s):.1f} s {'ahead' if offset_s > 0 else 'behind'}."
+    message = f"The database clock is {abs(offset_s):.1f} s {'ahead' if offset_s > 0 else 'behind'}."
     if abs(offset_s) > _MAX_DATABASE_SKEW_S:
-        return problem("clock", message, f"Processes take each other for dead. {_SET_CLOCK_HINT}")
+        return problem("clock", message, f"Processes may consider each other dead. {_SET_CLOCK_HINT}")
     if abs(offset_s) > _MAX_SKEW_S:
         return warning("clock", message, _SET_CLOCK_HINT)
-    return ok("clock", f"The database's clock agrees: {abs(offset_s) * 1000:.0f} ms apart.")
+    return ok("clock", f"Database clock OK ({abs(offset_s) * 1000:.0f} ms apart).")
 
 
 _OTHERS_READ_BITS, _OTHERS_WRITE_BITS = 0o044, 0o022
@@ -409,15 +434,15 @@ def check_file_modes(
     if os.name != "posix":  # pragma: no cover - modes mean little on other systems
         return
     checks = [*_check_database_modes(database), *_check_settings_modes(settings, sources, folder / "palaver.toml")]
-    yield from checks or [ok("files", "What is kept and what is set is this user's alone.")]
+    yield from checks or [ok("files", "Database and config files are accessible only by you.")]
 
 
 def _check_database_modes(path: Path | None) -> Iterator[Check]:
     if path is None or not path.exists():
         return
     for exposure in permission_warnings(path):
-        message, _, advice = exposure.partition(": ")
-        yield problem("files", f"{message}.", advice)
+        message, _, command = exposure.partition(": ")
+        yield problem("files", f"{message}.", f"Run `{command}`.")
     for backup in sorted(path.parent.glob(f"{path.name}.*.backup")):
         if _file_mode(backup) & _OTHERS_READ_BITS:
             yield _readable_problem(backup, "a copy of the database")
@@ -428,11 +453,9 @@ def _check_settings_modes(settings: Settings, sources: dict[str, Source], path: 
         return
     secret_names = [name for name in _secret_settings(settings) if sources[name] == "file"]
     if secret_names and _file_mode(path) & _OTHERS_READ_BITS:
-        yield _readable_problem(path, f"which has secrets in {', '.join(secret_names)}")
+        yield _readable_problem(path, f"which contains secrets ({', '.join(secret_names)})")
     if _file_mode(path) & _OTHERS_WRITE_BITS:
-        yield problem(
-            "files", f"Others can change {path}, and so what a server does.", f"chmod go-w {path} stops that."
-        )
+        yield problem("files", f"Other users can modify {path}, and with it the server.", f"Run `chmod go-w {path}`.")
 
 
 def _secret_settings(settings: Settings) -> Iterator[str]:
@@ -447,11 +470,11 @@ def _secret_settings(settings: Settings) -> Iterator[str]:
 
 def check_key_file(path: Path) -> Iterator[Check]:
     if os.name == "posix" and _file_mode(path) & _OTHERS_READ_BITS:
-        yield _readable_problem(path, "which has a key in it")
+        yield _readable_problem(path, "which contains an API key")
 
 
 def _readable_problem(path: Path, description: str) -> Check:
-    return problem("files", f"Others can read {path}, {description}.", f"chmod 600 {path} makes it yours alone.")
+    return problem("files", f"Other users can read {path}, {description}.", f"Run `chmod 600 {path}`.")
 
 
 def _file_mode(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""palaver doctor: check this installation. With --attack: check whether a server withstands attacks."""
+"""palaver doctor: check this installation. With --attack: probe a running server for security problems."""
 
 import os
 import platform
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.database import database_url
 from palaver.cli.options import db_option
 from palaver.cli.output import format_json
 from palaver.discovery.config import mask_connections
@@ -20,6 +19,7 @@ from palaver.errors import PalaverError
 from palaver.outbound import printable
 from palaver.server.otlp_exporter import mask_headers
 from palaver.server.settings import Settings, Source, read_settings
+from palaver.storage.paths import default_path
 from palaver.workflows.workflow import FunctionWorkflow, Workflow
 
 if TYPE_CHECKING:
@@ -31,38 +31,41 @@ _LISTED_PACKAGES = ("palaver", "msgspec", "litestar", "uvicorn", "uvloop", "http
 
 @click.command()
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
-@click.option("--attack", metavar="URL", help="Send harmless attacks to this server of yours, and tell what held.")
-@click.option("--key-file", metavar="FILE", help="With --attack: the key is in this file; - for standard input.")
-@click.option("--yes-it-is-mine", "is_mine", is_flag=True, help="With --attack: also a server on another machine.")
+@click.option("--attack", metavar="URL", help="Probe your running server with harmless attacks.")
+@click.option("--key-file", metavar="FILE", help="With --attack: read the API key from FILE (- for standard input).")
+@click.option("--yes-it-is-mine", "is_mine", is_flag=True, help="With --attack: allow a server on another machine.")
 @db_option
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     targets: tuple[str, ...], attack: str | None, key_file: str | None, is_mine: bool, db: str | None, as_json: bool
 ) -> int:
-    """Check this installation and, if given, the workflows of TARGET; show every setting and where it came from.
+    """Check the installation, or probe a server for security problems.
 
-    Settings, database, packages and extras, port, clocks and file modes: a line each, with what to do. Nothing is made
-    or changed. Exit code 1: there is a problem (warnings are none).
+    Show all settings with their sources, and check packages, settings, database,
+    port, file permissions, clocks and the workflows of TARGET. Nothing is
+    created or changed. Exit code 1 means that a problem was found.
 
-    With --attack, a server is asked instead what a stranger would ask: a foreign Host or Origin, no key, a wrong one,
-    odd paths, odd bodies, a few kilobytes too many. Its key comes from --key-file, else from PALAVER_KEY; without one
-    the half that needs a key is left out. Exit code 1: something is broken; 2: nobody answers.
+    With --attack, send harmless attack requests to a running server: foreign
+    Host and Origin headers, missing and invalid keys, unusual paths and bodies,
+    and oversized requests. The API key is read from --key-file, else from
+    PALAVER_KEY. Without a key, checks that need one are skipped. Exit code 1
+    means that a check failed or the server is unreachable.
 
     \b
     Examples:
       palaver doctor
       palaver doctor app.py --db postgresql://palaver@localhost/palaver --json
       palaver doctor --attack http://localhost:8642
-      palaver doctor --attack https://chat.example.org --yes-it-is-mine --key-file admin.key
+      palaver doctor --attack https://chat.example.org --yes-it-is-mine
     """
     if attack is not None:
         if targets or db is not None:
-            raise click.UsageError("--attack asks a server: leave TARGET and --db out.")
+            raise click.UsageError("--attack can't be combined with TARGET or --db.")
         from palaver.cli.security_probe.probe import probe_server
 
         return probe_server(attack, key_file=key_file, is_mine=is_mine, as_json=as_json)
     if key_file is not None or is_mine:
-        raise click.UsageError("--key-file and --yes-it-is-mine go with --attack.")
+        raise click.UsageError("--key-file and --yes-it-is-mine require --attack.")
     return _run_checks(targets, db, as_json)
 
 
@@ -70,7 +73,7 @@ def _run_checks(targets: tuple[str, ...], db: str | None, as_json: bool) -> int:
     from palaver.cli.doctor.checks import installed_version
 
     settings, sources = read_settings(flags={"db": db}, env=os.environ, folder=Path.cwd())
-    checks = _collect_checks(settings, sources, database_url(db))
+    checks = _collect_checks(settings, sources, settings.db or str(default_path()))
     workflows, faults = _inspect_workflows(targets, settings)
     checks += faults
     problems = [check.line for check in checks if check.sign == "problem"]
@@ -139,11 +142,11 @@ def _inspect_workflows(targets: tuple[str, ...], settings: Settings) -> "tuple[l
     try:
         workflows = load(targets) if targets else [load_installed(name) for name in sorted(installed_workflows())]
     except PalaverError as error:
-        faults.append(problem("workflows", error.message, "Nothing of it can be served so."))
+        faults.append(problem("workflows", error.message, ""))
     names = {workflow.description.name for workflow in workflows} | set(settings.connections)
     if targets and workflows and settings.default is not None and settings.default not in names:
-        message = f"default is {settings.default}, and no workflow has that name."
-        faults.append(problem("workflows", message, f"Known: {', '.join(sorted(names))}."))
+        message = f"default: workflow {settings.default!r} not found."
+        faults.append(problem("workflows", message, f"Available: {', '.join(sorted(names))}."))
     rows: list[dict[str, Any]] = []
     for workflow in workflows:
         description = workflow.description
@@ -161,7 +164,7 @@ def _print_report(report: dict[str, Any]) -> None:
     click.echo("\nWorkflows")
     for row in report["workflows"]:
         kind = "chat" if row["is_chat"] else "workflow"
-        unknown = f"  no schema for: {', '.join(row['without_schema'])}" if row["without_schema"] else ""
+        unknown = f"  (no schema for: {', '.join(row['without_schema'])})" if row["without_schema"] else ""
         click.echo(f"  {row['name']:<14}  {kind:<8}  {row['place']}{unknown}")
     click.echo("\nSettings")
     width = max(len(row["name"]) for row in report["settings"])

@@ -1,4 +1,4 @@
-"""Check settings that are unknown, unsafe or contradictory.
+"""Check settings that are unknown, unsafe or conflicting.
 
 Invalid values, and --debug on a reachable host, are rejected when settings are read. Other faults are found here.
 """
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from palaver.cli.doctor.checks import Check, ok, problem, warning
+from palaver.cli.doctor.checks import Check, ok, problem, split_advice, warning
 from palaver.discovery.config import declared_workflows
 from palaver.errors import PalaverError, SettingsError
 from palaver.evaluation.providers.config import resolve_key
@@ -30,63 +30,64 @@ def check_settings(
     """Yield a check per fault, or one that passes. `has_key` is None if unknown."""
     checks = [
         *_check_unknown(folder, env),
-        *_check_exposure(settings, has_key),
+        *_check_exposure(settings, has_key, database),
         *_check_names(settings),
         *_check_numbers(settings),
         *_check_startup(settings, env, database),
     ]
     if not any(check.sign != "ok" for check in checks):
-        checks.append(ok("settings", "Every setting is known, and none contradicts another."))
+        checks.append(ok("settings", "All settings are valid."))
     yield from checks
 
 
 def _check_unknown(folder: Path, env: Mapping[str, str]) -> Iterator[Check]:
     for name, advice in unknown_names(folder).items():
-        yield problem("settings", f"palaver.toml sets {printable(name, 60)}, which is no setting.", advice)
+        yield problem("settings", f"Unknown setting '{printable(name, 60)}' in palaver.toml.", advice)
     for variable in sorted(env):
         name = variable.removeprefix(_ENV_PREFIX).lower()
         if not variable.startswith(_ENV_PREFIX) or (name in SETTING_NAMES and name not in FILE_ONLY_SETTINGS):
             continue
         if name in FILE_ONLY_SETTINGS:
-            yield warning("settings", f"{variable} is not read.", f"Write {name} into palaver.toml.")
+            yield warning("settings", f"{variable} is ignored.", f"Set {name} in palaver.toml instead.")
         elif similar := [candidate for candidate in closest_names(name) if candidate not in FILE_ONLY_SETTINGS]:
-            message = f"{printable(variable, 60)} is set, and no setting has that name."
-            yield warning("settings", message, f"Is {_ENV_PREFIX}{similar[0].upper()} meant?")
+            message = f"Unknown environment variable '{printable(variable, 60)}'."
+            yield warning("settings", message, f"Did you mean '{_ENV_PREFIX}{similar[0].upper()}'?")
 
 
-def _check_exposure(settings: Settings, has_key: bool | None) -> Iterator[Check]:
+def _check_exposure(settings: Settings, has_key: bool | None, database: str) -> Iterator[Check]:
     """Check which clients can reach the server, and what they could do."""
     if settings.debug:
-        yield warning("settings", "debug is on: callers are told what goes wrong inside.", "Turn it off when done.")
+        yield warning(
+            "settings", "debug is on. Responses include internal error details.", "Turn it off in production."
+        )
     for network in settings.trusted_proxies:
         try:
             is_broad = ip_network(network, strict=False).prefixlen < _MIN_PREFIX_BITS
         except ValueError:
             yield problem(
-                "settings", f"trusted_proxies: {printable(network)} is no address.", "Write 10.0.0.1 or 10.0.0.0/8."
+                "settings",
+                f"trusted_proxies: '{printable(network)}' is not an IP address or network.",
+                "Use e.g. 10.0.0.1 or 10.0.0.0/8.",
             )
         else:
             if is_broad:
-                message = f"trusted_proxies: of {network}, almost anybody may say where a request comes from."
-                yield problem("settings", message, "List your proxies alone.")
+                message = f"trusted_proxies: {network} is too broad. Almost any client can forge its address."
+                yield problem("settings", message, "List only your proxies.")
     if settings.is_loopback:
         return
     if has_key is False:
         try:
-            check_exposure(settings, has_key=False)
+            check_exposure(settings, has_key=False, database=database)
         except SettingsError as error:
-            message, _, advice = error.message.partition(": ")
-            yield problem("settings", f"{message}.", advice[:1].upper() + advice[1:])
+            yield problem("settings", *split_advice(error.message))
     if not settings.trusted_proxies:
-        message = f"Others can reach {settings.host}, where keys and texts pass unencrypted."
-        yield warning("settings", message, "Put a proxy with TLS before it, and name that in trusted_proxies.")
+        message = f"{settings.host} is reachable from other machines without TLS. Keys and data are sent unencrypted."
+        yield warning("settings", message, "Put a TLS proxy in front and add it to trusted_proxies.")
     if settings.allow_private_urls:
-        message = (
-            "allow_private_urls is on, and others can reach this server: callers can make it ask your inner network."
-        )
-        yield warning("settings", message, "Turn it off; connections in palaver.toml may lead anywhere without it.")
+        message = "allow_private_urls is on. Clients can make this server send requests to your internal network."
+        yield warning("settings", message, "Turn it off. Connections in palaver.toml work without it.")
     if settings.rate_per_minute == 0:
-        yield warning("settings", "rate_per_minute is 0: a key may ask without end.", "Set a number.")
+        yield warning("settings", "rate_per_minute is 0. API keys have no rate limit.", "Set a limit.")
 
 
 def _check_names(settings: Settings) -> Iterator[Check]:
@@ -94,15 +95,15 @@ def _check_names(settings: Settings) -> Iterator[Check]:
     for origin in settings.allowed_origins:
         parts = urlsplit(origin)
         if f"{parts.scheme}://{parts.netloc}".lower() != origin or not parts.netloc:
-            message = f"allowed_origins: no browser sends {printable(origin)}."
-            yield problem("settings", message, "Write https://example.org: lower case, no path, no *.")
+            message = f"allowed_origins: '{printable(origin)}' is not a valid origin."
+            yield problem("settings", message, "Use e.g. https://example.org (lower case, no path, no wildcard).")
     for host in settings.allowed_hosts:
         if "/" in host or "*" in host or host != host.lower():
-            message = f"allowed_hosts: no Host header is {printable(host)}."
-            yield problem("settings", message, "Write a name in lower case, and :port where it is sent.")
+            message = f"allowed_hosts: '{printable(host)}' is not a valid Host header."
+            yield problem("settings", message, "Use a lower-case name, with :port if it is not the default.")
     root = settings.root_path
     if root and (not root.startswith("/") or root.endswith("/")):
-        yield problem("settings", f"root_path: no path begins with {printable(root)}.", "Write it as /palaver.")
+        yield problem("settings", f"root_path: '{printable(root)}' is not a valid prefix.", "Use e.g. /palaver.")
 
 
 def _check_numbers(settings: Settings) -> Iterator[Check]:
@@ -111,13 +112,11 @@ def _check_numbers(settings: Settings) -> Iterator[Check]:
     for name in SETTING_NAMES:
         value = values[name]
         if isinstance(value, int | float) and value < 0:
-            yield problem("settings", f"{name} is {value}: there is no such limit.", "Set it to 0 or more.")
+            yield problem("settings", f"{name} is {value}, but must not be negative.", "Set it to 0 or more.")
     for smaller, larger in (("max_string", "max_body"), ("max_streams", "max_streams_total")):
         if values[smaller] > values[larger]:
-            message = (
-                f"{smaller} ({values[smaller]}) is larger than {larger} ({values[larger]}), and means nothing then."
-            )
-            yield warning("settings", message, f"Make {larger} larger, or {smaller} smaller.")
+            message = f"{smaller} ({values[smaller]}) exceeds {larger} ({values[larger]}) and has no effect."
+            yield warning("settings", message, f"Increase {larger} or decrease {smaller}.")
 
 
 def _check_startup(settings: Settings, env: Mapping[str, str], database: str) -> Iterator[Check]:
@@ -128,10 +127,10 @@ def _check_startup(settings: Settings, env: Mapping[str, str], database: str) ->
         declared_workflows(settings.connections, env)
         otlp_exporter.configured_endpoint(settings)
     except PalaverError as error:
-        yield problem("settings", error.message, "A server does not start so.")
+        yield problem("settings", error.message, "The server will not start.")
     for name, provider in settings.providers.items():
         try:
             resolve_key(provider, env)
         except KeyError as variable:
-            message = f"The provider {name!r} has no key: the variable {printable(str(variable))} is not set."
-            yield warning("settings", message, "Set it where the server runs.")
+            message = f"Provider {name!r} has no API key: environment variable {printable(str(variable))} is not set."
+            yield warning("settings", message, "Set it in the server's environment.")

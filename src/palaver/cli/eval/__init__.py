@@ -1,4 +1,4 @@
-"""`palaver eval`: run a test set over a workflow and score the answers.
+"""`palaver eval`: run a test set against a workflow and score the answers.
 
 Modules:
 

@@ -1,4 +1,4 @@
-"""palaver eval: run a test set over a workflow, score the answers, and fail if a gate does not pass."""
+"""palaver eval: run a test set against a workflow, score the answers, and fail if a gate does not pass."""
 
 import asyncio
 import logging
@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import msgspec
 
-from palaver.cli.database import database_url
+from palaver.cli.database import database_failures, database_url
 from palaver.cli.options import db_option
+from palaver.cli.output import error_reason
 from palaver.cli.worker import hold_worker_lock
 from palaver.cli.workflow_lookup import find_workflow, is_target, is_url
 from palaver.core import json
 from palaver.core.json import decode_struct
-from palaver.errors import InvalidValue, PalaverError, RequestError
-from palaver.evaluation.plan.request import WantedEvaluator, WantedMap, WantedVariant
+from palaver.errors import InvalidValue, NotFound, PalaverError, RequestError, TargetNotFound
+from palaver.evaluation.plan.request import ColumnMapInput, EvaluatorInput, VariantInput
 from palaver.outbound import printable
 from palaver.storage.paths import MEMORY_URL
 
@@ -32,20 +33,23 @@ if TYPE_CHECKING:
 
 _MAX_FILE_BYTES = 1024 * 1024
 _KEY_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_REFERENCE_POINTER = re.compile(r"/evaluators/\d+/key|/variants/\d+/variant")
+_OPTIONS_BY_FIELD = {"map": "--map", "evaluators": "--evaluator", "variants": "--variant"}
 _MAPPED_FIELDS = ("messages", "history", "script", "expected")
 
 
-def parse_evaluator(text: str) -> WantedEvaluator:
+def parse_evaluator(text: str) -> EvaluatorInput:
     """Parse `exact_match`, `regex:{"pattern": "^A"}` or `starts=regex:{…}`: optional name, key, parameters."""
     head, colon, parameters = text.partition(":{")
     name, equals, key = head.rpartition("=")
     if not _KEY_PATTERN.fullmatch(key) or (equals and not name):
-        raise click.BadParameter(f'{text[:80]!r} is no evaluator: write KEY, KEY:{{"parameter": …}} or NAME=KEY:{{…}}.')
+        expected = 'KEY, KEY:{"parameter": …} or NAME=KEY:{…}'
+        raise click.UsageError(f"Invalid --evaluator {text[:80]!r}: expected {expected}.")
     parsed = _parse_object("{" + parameters, f"--evaluator {key}") if colon else {}
-    return WantedEvaluator(key=key, name=name or None, parameters=parsed)
+    return EvaluatorInput(key=key, name=name or None, parameters=parsed)
 
 
-def read_agenta_file(path: str) -> list[WantedEvaluator]:
+def read_agenta_file(path: str) -> list[EvaluatorInput]:
     """Read Agenta's evaluators from a file; parts that can't be converted are reported."""
     from palaver.evaluation.agenta import import_evaluators
 
@@ -53,120 +57,144 @@ def read_agenta_file(path: str) -> list[WantedEvaluator]:
     items = import_evaluators(document)
     for item in items:
         for note in item.notes:
-            click.echo(f"{printable(item.name)}: {printable(note, 500)}", err=True)
+            click.echo(f"warning: {printable(item.name)}: {printable(note, 500)}", err=True)
     return [item.evaluator for item in items if item.evaluator is not None]
 
 
-def parse_variant(text: str, workflow: str) -> WantedVariant:
+def parse_variant(text: str, workflow: str) -> VariantInput:
     """Parse `short:params.json` or `short:{…}` with parameters, or `short` or `short:3`, a stored variant."""
     name, colon, value = text.partition(":")
     if not name:
-        raise click.BadParameter(f"{text[:80]!r} is no variant: write NAME:FILE.json, NAME:{{…}}, NAME or NAME:3.")
+        raise click.UsageError(
+            f"Invalid --variant {text[:80]!r}: expected NAME:FILE.json, NAME:{{…}}, NAME or NAME:VERSION."
+        )
     if not colon or (value.isascii() and value.isdecimal()):
-        return WantedVariant(workflow=workflow, variant=text)
+        return VariantInput(workflow=workflow, variant=text)
     raw = value if value.startswith("{") else _read_text(Path(value))
-    return WantedVariant(name=name, workflow=workflow, parameters=_parse_object(raw, f"--variant {name}"))
+    return VariantInput(name=name, workflow=workflow, parameters=_parse_object(raw, f"--variant {name}"))
 
 
-def parse_column_map(texts: tuple[str, ...]) -> WantedMap:
+def parse_column_map(texts: tuple[str, ...]) -> ColumnMapInput:
     """Parse `messages=question`, `expected=answer`, `subject=topic`; an empty column unsets a field."""
     document: dict[str, Any] = {}
     for text in texts:
         field, equals, column = text.partition("=")
         if not equals or not field:
-            raise click.BadParameter(f"{text[:80]!r} says of no column where it goes: write messages=COLUMN.")
+            raise click.UsageError(f"Invalid --map {text[:80]!r}: expected FIELD=COLUMN, e.g. messages=question.")
         if field in _MAPPED_FIELDS:
             document[field] = column or None
         else:
             document.setdefault("inputs", {})[field.removeprefix("inputs.")] = column
-    return decode_struct(document, WantedMap)
+    return decode_struct(document, ColumnMapInput)
 
 
 def _parse_object(text: str, option: str) -> dict[str, Any]:
     try:
         value = json.decode(text.encode())
     except PalaverError as error:
-        raise click.BadParameter(f"{option}: {error.message}") from None
+        raise click.UsageError(f"Invalid {option}: {error.message}") from None
     if not isinstance(value, dict):
-        raise click.BadParameter(f"{option}: parameters are a JSON object.")
+        raise click.UsageError(f"Invalid {option}: parameters must be a JSON object.")
     return cast("dict[str, Any]", value)
 
 
 def _read_text(path: Path) -> str:
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
-            raise InvalidValue(f"{path} is larger than {_MAX_FILE_BYTES} bytes.")
+            raise InvalidValue(f"{path} is larger than {_MAX_FILE_BYTES:,} bytes.")
         return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise TargetNotFound(f"Cannot read {path}: not valid UTF-8.") from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise click.BadParameter(f"{path} cannot be read: {reason}.") from None
+        raise TargetNotFound(f"Cannot read {path}: {error_reason(error)}.") from None
 
 
-_file_type = click.Path(dir_okay=False, writable=True)
+_file_type = click.Path()
 
 
 @click.command()
 @click.argument("target", required=False)
 @click.argument("testset", required=False)
-@click.option("-e", "--evaluator", multiple=True, metavar="KEY[:JSON]", help="What scores the answers; any number.")
-@click.option("--agenta", type=click.Path(dir_okay=False), metavar="FILE", help="Evaluators of Agenta's, as JSON.")
-@click.option("--evaluators", is_flag=True, help="List what can score: keys, titles and what each needs.")
-@click.option("--variant", multiple=True, metavar="NAME:FILE", help="Parameters to run with; any number.")
-@click.option("--map", "columns", multiple=True, metavar="WHAT=COLUMN", help="Which column goes where.")
-@click.option("--repeats", type=click.IntRange(1, 100), default=1, help="How often each row is asked (1).")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="The first N rows only.")
-@click.option("--sample", type=click.IntRange(1), metavar="N", help="N rows drawn at random.")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Another sample; the same for the same number (0).")
-@click.option("--types", type=click.Choice(["auto", "text"]), default="auto", help="How the cells of a CSV are read.")
-@click.option("--concurrency", type=click.IntRange(1, 1_000), default=10, help="Calls at once (10).")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=60, help="Seconds of one call (60).")
-@click.option("--retries", type=click.IntRange(0, 20), default=2, help="How often a call is tried again (2).")
-@click.option("--max-cost", type=click.FloatRange(0, min_open=True), help="US dollars; then the rest is cancelled.")
-@click.option("--max-errors", type=click.FloatRange(0, 1), default=1.0, help="Share of cells that may fail (1).")
-@click.option("--name", default="", help="What it is called.")
-@click.option("--compare", metavar="RUN|last", help="An earlier evaluation, or the last one of this test set.")
-@click.option("--fail-under", multiple=True, metavar="[NAME=]RATE", help="Fail below this share of passes.")
-@click.option("--max-regressions", type=click.IntRange(0), metavar="N", help="Fail if more rows pass no longer.")
-@click.option("--fail-on", type=click.Choice(["worse"]), help="Fail if the comparison says so for sure.")
-@click.option("--strict", is_flag=True, help="Gates look at the bad end of the interval.")
-@click.option("--junit", type=_file_type, help="Write the results for a build server.")
-@click.option("--markdown", type=_file_type, help="Write a summary for a comment.")
-@click.option("--html", type=_file_type, help="Write a page that opens from disk.")
-@click.option("--csv", type=_file_type, help="Write a line for each cell and evaluator.")
-@click.option("--jsonl", type=_file_type, help="Write everything.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@click.option(
+    "-e", "--evaluator", multiple=True, metavar="KEY[:JSON]", help="Evaluator that scores the answers. Repeatable."
+)
+@click.option("--agenta", metavar="FILE", help="Agenta evaluators, as JSON.")
+@click.option("--evaluators", is_flag=True, help="List the evaluators and what they need.")
+@click.option("--variant", multiple=True, metavar="NAME:FILE", help="Variant to run. Repeatable.")
+@click.option(
+    "--map", "columns", multiple=True, metavar="FIELD=COLUMN", help="Map a column to messages, expected or an input."
+)
+@click.option("--repeats", type=click.IntRange(1, 100), default=1, help="Runs per row (default: 1).")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Run only the first N rows.")
+@click.option("--sample", type=click.IntRange(1), metavar="N", help="Run N random rows.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Random seed for --sample (default: 0).")
+@click.option("--types", type=click.Choice(["auto", "text"]), default="auto", help="CSV cell types (default: auto).")
+@click.option("--concurrency", type=click.IntRange(1, 1_000), default=10, help="Concurrent calls (default: 10).")
+@click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), default=60, help="Timeout per call in seconds (default: 60)."
+)
+@click.option("--retries", type=click.IntRange(0, 20), default=2, help="Retries per call (default: 2).")
+@click.option(
+    "--max-cost", type=click.FloatRange(0, min_open=True), help="Cancel the evaluation above this cost (USD)."
+)
+@click.option(
+    "--max-errors", type=click.FloatRange(0, 1), default=1.0, help="Maximum share of failed calls (default: 1)."
+)
+@click.option("--name", default="", help="Evaluation name.")
+@click.option("--compare", metavar="EVAL|last", help="Evaluation to compare with, or the last one of this test set.")
+@click.option("--fail-under", multiple=True, metavar="[NAME=]RATE", help="Fail if the pass rate is below RATE.")
+@click.option("--max-regressions", type=click.IntRange(0), metavar="N", help="Fail if more than N rows regress.")
+@click.option("--fail-on", type=click.Choice(["worse"]), help="Fail if a variant is significantly worse.")
+@click.option("--strict", is_flag=True, help="Apply gates to the pessimistic end of the 95% confidence interval.")
+@click.option("--junit", type=_file_type, help="Write a JUnit XML report.")
+@click.option("--markdown", type=_file_type, help="Write a Markdown summary.")
+@click.option("--html", type=_file_type, help="Write an HTML report.")
+@click.option("--csv", type=_file_type, help="Write one CSV row per result and evaluator.")
+@click.option("--jsonl", type=_file_type, help="Write all results as JSON lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @db_option
 def command(target: str | None, testset: str | None, **flags: Any) -> int:
-    """Run TESTSET over the workflow TARGET and score its answers. No server is needed.
+    """Run a test set against a workflow and score the answers.
 
-    TARGET is a file, module:name, a URL, or the name of an installed workflow. TESTSET is a file (CSV, JSON, JSONL or
-    Parquet), a stored test set, or one that an installed package brings. Without --db nothing is stored, unless
-    something stored is asked for.
+    TARGET is a file, module:name, a URL or the name of an installed workflow.
+    TESTSET is a file (CSV, JSON, JSONL or Parquet), a stored test set or one from
+    an installed package. No server is needed. Without --db, nothing is stored,
+    unless you use a stored test set, a stored variant or --compare.
 
-    Exit code 0: all gates passed; 1: one did not, and is named; 2: it could not be run.
+    Exit code 0: all gates passed; 1: a gate or the evaluation failed; 2: wrong
+    usage.
 
     \b
     Examples:
       palaver eval app.py questions.csv --evaluator exact_match
-      palaver eval app.py:tutor questions.jsonl -e contains -e 'regex:{"pattern": "^A"}' --repeats 3
-      palaver eval app.py questions.jsonl -e exact_match --variant base:base.json --variant 'new:{"style": "short"}'
-      palaver eval app.py questions.jsonl -e exact_match --compare last --max-regressions 0 --junit results.xml
-      palaver eval app.py questions.csv -e levenshtein --map messages=question --fail-under levenshtein=0.8 --strict
+      palaver eval app.py:tutor q.jsonl -e 'regex:{"pattern": "^A"}' --repeats 3
+      palaver eval app.py q.csv -e exact_match --variant 'new:{"style": "short"}'
+      palaver eval app.py q.csv -e exact_match --compare last --max-regressions 0
+      palaver eval app.py q.csv -e contains --map messages=text --fail-under 0.8
     """
     try:
         return _list_evaluators(target) if flags["evaluators"] else _evaluate(target, testset, flags)
-    except PalaverError as error:
-        pointer = error.pointer if isinstance(error, RequestError) else None
-        hint = " Here: --map WHAT=COLUMN." if pointer is not None and pointer.startswith("/map/") else ""
-        click.echo(f"error: {printable(error.message, 2000)}{hint}", err=True)
-        return 2
+    except RequestError as error:
+        option = _invalid_option(error)
+        if option is None:
+            raise
+        hint = " Use --map FIELD=COLUMN." if option == "--map" else ""
+        raise click.UsageError(f"{error.message}{hint}") from None
+
+
+def _invalid_option(error: RequestError) -> str | None:
+    """Return the option whose value is invalid; None if an object was not found, or for a failure."""
+    pointer = error.pointer or ""
+    if isinstance(error, NotFound) or _REFERENCE_POINTER.fullmatch(pointer):
+        return None
+    return _OPTIONS_BY_FIELD.get(pointer.partition("/")[2].partition("/")[0])
 
 
 def _evaluate(target: str | None, testset: str | None, flags: Mapping[str, Any]) -> int:
     if target is None or testset is None:
-        raise click.UsageError("Name a TARGET and a TESTSET.")
+        raise click.UsageError("TARGET and TESTSET are required.")
     if not flags["evaluator"] and flags["agenta"] is None:
-        raise click.UsageError("Name at least one --evaluator; --evaluators lists them.")
+        raise click.UsageError("At least one --evaluator is required (see --evaluators for the list).")
     registry, workflow = _load_registry(target)
     request = _build_request(workflow, testset, flags)
     is_stored = (
@@ -191,9 +219,7 @@ def _print_outcome(outcome: "EvalOutcome", flags: Mapping[str, Any]) -> int:
     eval_report.print_failed_gates(outcome.failed)
     if outcome.evaluation.state == "cancelled":
         return 130
-    if outcome.evaluation.state in ("queued", "running"):  # The database became unavailable.
-        return 2
-    return 1 if outcome.failed else 2 if outcome.evaluation.state == "failed" else 0
+    return 0 if outcome.evaluation.state in ("succeeded", "partly") and not outcome.failed else 1
 
 
 # Request
@@ -214,20 +240,23 @@ def _load_registry(target: str) -> "tuple[Registry, Workflow]":
 
 def _build_request(workflow: "Workflow", testset: str, flags: Mapping[str, Any]) -> "EvalRequest":
     from palaver.cli.eval.runner import EvalRequest, find_file
-    from palaver.evaluation.plan.request import Limits, NewEvaluation, WantedRows, WantedTestset
+    from palaver.evaluation.plan.request import Limits, NewEvaluation, RowSelection, TestsetInput
     from palaver.evaluation.results.gates import Gates, parse_fail_under
 
     name = workflow.description.name
-    min_rate, min_rates = parse_fail_under(flags["fail_under"])
+    try:
+        min_rate, min_rates = parse_fail_under(flags["fail_under"])
+    except InvalidValue as error:
+        raise click.UsageError(error.message) from None
     has_comparison = flags["compare"] is not None or len(flags["variant"]) > 1
     if not has_comparison and (flags["max_regressions"] is not None or flags["fail_on"]):
-        raise click.UsageError("--max-regressions and --fail-on need --compare, or several variants.")
+        raise click.UsageError("--max-regressions and --fail-on require --compare or several variants.")
     has_row_options = flags["limit"] is not None or flags["sample"] is not None
-    rows = WantedRows(sample=flags["sample"], seed=flags["seed"], limit=flags["limit"]) if has_row_options else None
+    rows = RowSelection(sample=flags["sample"], seed=flags["seed"], limit=flags["limit"]) if has_row_options else None
     request = NewEvaluation(
         name=flags["name"],
-        testset=WantedTestset(id="", rows=rows),
-        variants=tuple(parse_variant(text, name) for text in flags["variant"]) or (WantedVariant(workflow=name),),
+        testset=TestsetInput(id="", rows=rows),
+        variants=tuple(parse_variant(text, name) for text in flags["variant"]) or (VariantInput(workflow=name),),
         evaluators=(
             *(parse_evaluator(text) for text in flags["evaluator"]),
             *(read_agenta_file(flags["agenta"]) if flags["agenta"] is not None else ()),
@@ -271,7 +300,8 @@ async def _run(url: str, registry: "Registry", request: "EvalRequest", flags: Ma
     settings, _ = read_settings(flags=settings_flags, env=os.environ, folder=Path.cwd())
     # The user wrote the workflow, and may see its errors; each failure is printed once, at the end.
     settings = msgspec.structs.replace(settings, debug=True)
-    database = open_database(url)
+    with database_failures():
+        database = open_database(url)
     try:
         with _silence_logger("palaver.run"):
             return await eval_runner.run_evaluation(
@@ -302,7 +332,7 @@ def _write_reports(report: "Report", flags: Mapping[str, Any]) -> None:
                 with Path(flags[format_name]).open("wb") as file:
                     file.writelines(write(report))
             except OSError as error:
-                raise PalaverError(f"{flags[format_name]} cannot be written: {error.strerror}.") from None
+                raise TargetNotFound(f"Cannot write {flags[format_name]}: {error_reason(error)}.") from None
 
 
 # Evaluators
@@ -317,5 +347,5 @@ def _list_evaluators(target: str | None) -> int:
     rows = [(evaluator.key, evaluator.title, ", ".join(sorted(evaluator.needs))) for evaluator in evaluators]
     width, title_width = max(len(key) for key, _, _ in rows), max(len(title) for _, title, _ in rows)
     for key, title, needs in rows:
-        click.echo(f"{key.ljust(width)}  {title.ljust(title_width)}  {needs and f'needs {needs}'}".rstrip())
+        click.echo(f"{key.ljust(width)}  {title.ljust(title_width)}  {needs and f'requires {needs}'}".rstrip())
     return 0

@@ -22,8 +22,14 @@ from palaver.outbound import printable
 if TYPE_CHECKING:
     from palaver.cli.eval.runner import EvalOutcome
 
-_SUMMARY_COLUMNS = ("variant", "evaluator", "passed", "95 %", "mean", "rows", "not scored", "flaky")
-_COMPARISON_COLUMNS = ("evaluator", "verdict", "base", "now", "difference", "95 %", "worse", "better")
+_SUMMARY_COLUMNS = ("variant", "evaluator", "passed", "95% CI", "mean", "rows", "not scored", "flaky")
+_STATE_TEXTS = {
+    "queued": "error: The evaluation did not start",
+    "running": "error: The evaluation did not finish",
+    "failed": "error: The evaluation failed",
+    "cancelled": "The evaluation was cancelled",
+}
+_COMPARISON_COLUMNS = ("evaluator", "verdict", "base", "candidate", "difference", "95% CI", "regressed", "fixed")
 
 
 def print_outcome(outcome: "EvalOutcome") -> None:
@@ -36,22 +42,22 @@ def print_outcome(outcome: "EvalOutcome") -> None:
     _print_table(_SUMMARY_COLUMNS, rows)
     for variant in outcome.summary.variants:
         if variant.failed:
-            treatment = "they count as not passed" if outcome.plan.failed_as == "not_passed" else "they are left out"
+            treatment = "counted as failed" if outcome.plan.failed_as == "not_passed" else "excluded"
             echo(f"{printable(variant.name)}: {variant.failed} of {variant.cells} calls failed; {treatment}.")
     for line in outcome.failures:
         echo(f"  {printable(line, 300)}", err=True)
     for item in outcome.comparisons:
         _print_comparison(item)
     if outcome.note is not None:
-        echo(outcome.note, err=True)
+        echo(f"warning: {outcome.note}", err=True)
     if evaluation.state not in ("succeeded", "partly"):
-        reason = f": {printable(str(evaluation.reason['message']), 500)}" if evaluation.reason else ""
-        echo(f"The evaluation is {evaluation.state}{reason}", err=True)
+        reason = f": {printable(str(evaluation.reason['message']), 500)}" if evaluation.reason else "."
+        echo(f"{_STATE_TEXTS[evaluation.state]}{reason}", err=True)
 
 
 def print_failed_gates(failed: Sequence[str]) -> None:
     for line in failed:
-        click.secho(f"gate: {printable(line, 500)}", err=True, fg="red" if sys.stderr.isatty() else None)
+        click.secho(f"FAILED {printable(line, 500)}", err=True, fg="red" if sys.stderr.isatty() else None)
 
 
 def encode_outcome(outcome: "EvalOutcome") -> bytes:
@@ -98,7 +104,7 @@ def _print_comparison(comparison: Comparison) -> None:
     prefix = candidate.partition(":")[0] + ":"
     if base.startswith(prefix):  # Two variants of the same evaluation: their names suffice.
         base, candidate = base.removeprefix(prefix), candidate.removeprefix(prefix)
-    echo(f"\n{printable(candidate)} beside {printable(base)}:")
+    echo(f"\n{printable(candidate)} compared with {printable(base)}:")
     rows = [
         [
             item.name,
@@ -114,10 +120,10 @@ def _print_comparison(comparison: Comparison) -> None:
     ]
     _print_table(_COMPARISON_COLUMNS, rows)
     rows_needed = [
-        f"{printable(item.name)}: {item.cases_needed} rows" for item in comparison.evaluators if item.cases_needed
+        f"{printable(item.name)} needs {item.cases_needed} rows" for item in comparison.evaluators if item.cases_needed
     ]
     if rows_needed:
-        echo(f"What is unclear would be told by more rows: {', '.join(rows_needed)}.")
+        echo(f"For a clear verdict, {', '.join(rows_needed)}.")
 
 
 def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -15,13 +15,14 @@ import click
 import msgspec
 
 from palaver.cli.database import new_id
+from palaver.cli.output import error_reason, format_count
 from palaver.cli.testset import import_rows
 from palaver.core.runs import DEFAULT_PROJECT
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import utc_now
-from palaver.errors import StillRunning, TargetNotFound
+from palaver.errors import InvalidValue, StillRunning, TargetNotFound, UnsupportedMediaType
 from palaver.evaluation.plan.plan import Plan, new_evaluation
-from palaver.evaluation.plan.request import NewEvaluation, WantedTestset
+from palaver.evaluation.plan.request import NewEvaluation, TestsetInput
 from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.evaluation.results.export.report import describe_cell_error
 from palaver.evaluation.results.figures import Comparison, EvaluationSummary
@@ -82,7 +83,7 @@ async def resolve_testset_id(database: "Database", project: str, text: str, file
     if text.startswith("ts_"):
         return (await database.read(testsets.get_testset, project, text)).id
     installed = ", ".join(sorted(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))) or "none"
-    raise TargetNotFound(f"There is no file and no stored test set {text!r}. Installed ones: {installed}.")
+    raise TargetNotFound(f"Test set {text!r} not found. Pass a file or a stored test set. Installed: {installed}.")
 
 
 async def _import_file(database: "Database", project: str, file: Path, types: Types) -> str:
@@ -96,7 +97,10 @@ async def _import_file(database: "Database", project: str, file: Path, types: Ty
         if testset is not None
         else ImportTarget(testset=new_id("ts"), is_new=True)
     )
-    reader = open_reader(format_of(file.name), types=types)
+    try:
+        reader = open_reader(format_of(file.name), types=types)
+    except UnsupportedMediaType as error:
+        raise click.UsageError(error.message) from None
     await import_rows(database, project, file.name, target, reader, _read_chunks(file), "palaver eval")
     return target.testset
 
@@ -105,7 +109,7 @@ async def _read_chunks(file: Path) -> AsyncIterator[bytes]:
     try:
         stream = file.open("rb")
     except OSError as error:
-        raise TargetNotFound(f"{file} cannot be read: {error.strerror}.") from None
+        raise TargetNotFound(f"Cannot read {file}: {error_reason(error)}.") from None
     with stream:
         while chunk := stream.read(_CHUNK_BYTES):
             yield chunk
@@ -161,8 +165,8 @@ def _print_line(evaluation: Evaluation, progress: EvaluationProgress) -> None:
 def format_progress(evaluation: Evaluation, progress: EvaluationProgress) -> str:
     parts = [f"{evaluation.done + evaluation.failed} of {evaluation.total}"]
     parts += [f"{evaluation.failed} failed"] if evaluation.failed else []
-    parts += [f"{evaluation.errors} scores missing"] if evaluation.errors else []
-    parts += [f"{progress.rate:.1f} a second"] if progress.rate is not None else []
+    parts += [format_count(evaluation.errors, "evaluator error")] if evaluation.errors else []
+    parts += [f"{progress.rate:.1f}/s"] if progress.rate is not None else []
     parts += [f"{_format_seconds(progress.eta_seconds)} left"] if progress.eta_seconds else []
     parts += [f"${evaluation.cost:.4f}"] if evaluation.cost is not None else []
     return ", ".join(parts)
@@ -183,7 +187,7 @@ def _progress_bar() -> "Progress":
 
 
 def _bar_updater(bar: "Progress") -> ShowProgress:
-    task = bar.add_task("begins", total=None)
+    task = bar.add_task("starting", total=None)
 
     def show(evaluation: Evaluation, progress: EvaluationProgress) -> None:
         bar.update(
@@ -256,7 +260,7 @@ async def resolve_base(database: Database, compare: str | None, plan: Plan) -> t
     if compare != LAST_EVALUATION:
         evaluation = await database.read(evaluations.get_evaluation, DEFAULT_PROJECT, compare.partition(":")[0])
         if evaluation.ended_at is None:
-            raise StillRunning(f"The evaluation {evaluation.id} has not ended: compare with another.")
+            raise StillRunning(f"Evaluation {evaluation.id!r} is still running. Compare with a finished one.")
         return compare, None
     workflows = {item.workflow for item in plan.variants}
     page = await database.read(
@@ -267,7 +271,7 @@ async def resolve_base(database: Database, compare: str | None, plan: Plan) -> t
         other_plan = msgspec.convert(plans[item.id], Plan)
         if item.state in ("succeeded", "partly") and workflows & {variant.workflow for variant in other_plan.variants}:
             return item.id, None
-    return None, "There is no earlier evaluation of this test set to compare with: this is the first."
+    return None, "No previous evaluation of this test set; nothing to compare."
 
 
 # Files
@@ -328,10 +332,13 @@ async def run_evaluation(
     testset = await resolve_testset_id(
         database, DEFAULT_PROJECT, eval_request.testset, eval_request.file, types=eval_request.types
     )
-    testset_ref = WantedTestset(id=testset, rows=eval_request.request.testset.rows)
+    testset_ref = TestsetInput(id=testset, rows=eval_request.request.testset.rows)
     request = msgspec.structs.replace(eval_request.request, testset=testset_ref)
     planned = await create_planner(registry, database, settings, evaluators, context).plan(DEFAULT_PROJECT, request)
-    check_gate_names(eval_request.gates, [evaluator.name for evaluator in planned.plan.evaluators])
+    try:
+        check_gate_names(eval_request.gates, [evaluator.name for evaluator in planned.plan.evaluators])
+    except InvalidValue as error:
+        raise click.UsageError(error.message) from None
     base, note = await resolve_base(database, eval_request.compare, planned.plan)
     async with evaluation_runtime(registry, settings, database, evaluators) as runner:
         evaluation_row = new_evaluation(new_id("ev"), planned)

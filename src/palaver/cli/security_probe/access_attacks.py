@@ -23,7 +23,7 @@ from palaver.core import json
 _FOREIGN_ORIGIN = f"https://{INVALID_HOST}"
 _FOREIGN_HEADERS = [("Origin", _FOREIGN_ORIGIN), ("Origin", "null"), ("Sec-Fetch-Site", "cross-site")]
 _FORM_TYPES = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
-_FORM_HEADERS = {**{name: [("Content-Type", name)] for name in _FORM_TYPES}, "no type at all": []}
+_FORM_HEADERS = {**{name: [("Content-Type", name)] for name in _FORM_TYPES}, "no content type": []}
 _FORWARDED_HEADERS = [
     ("X-Forwarded-Host", INVALID_HOST),
     ("X-Forwarded-For", "203.0.113.9"),
@@ -39,7 +39,7 @@ _UPGRADE_HEADERS = [
 
 async def _foreign_host(server: ProbedServer) -> AttackOutcome:
     if not server.target.is_loopback:
-        return not_applicable("the name of a server that others reach is for its proxy to check")
+        return not_applicable("public servers rely on their proxy to check the Host header")
     paths = ["/health", "/", "/api/workflows", "/v1/models", "/assets/none.js"]
     requests = [(path, INVALID_HOST) for path in paths]
     requests += [("/health", f"localhost.{INVALID_HOST}"), ("/health", "127.0.0.1:1")]
@@ -51,8 +51,8 @@ async def _foreign_host(server: ProbedServer) -> AttackOutcome:
 
 async def _one_host(server: ProbedServer) -> AttackOutcome:
     attempts = [
-        server.without_key.attempt("GET", "/health", host="", note="without Host"),
-        server.without_key.attempt("GET", "/health", ("Host", server.target.authority), note="with two Hosts"),
+        server.without_key.attempt("GET", "/health", host="", note="without a Host header"),
+        server.without_key.attempt("GET", "/health", ("Host", server.target.authority), note="with two Host headers"),
     ]
     return await run_attempts(attempts, is_refused)
 
@@ -80,7 +80,7 @@ async def _foreign_socket(server: ProbedServer) -> AttackOutcome:
 
     attempts = [
         Attempt(
-            f"a WebSocket at {path} with {name}: {value}",
+            f"WebSocket at {path} with {name}: {value}",
             partial(send_raw, server.target, upgrade_request(path, f"{name}: {value}")),
         )
         for path in ("/api/socket", "/services/none")
@@ -142,14 +142,14 @@ def _spellings(name: str) -> list[str]:
 
 
 ORIGIN_ATTACKS = (
-    Attack("foreign-host", "S1.2", "a page cannot make its own name lead here", _foreign_host),
-    Attack("one-host", "S1.2", "a request has exactly one Host", _one_host),
-    Attack("foreign-page", "S1.3", "pages of other origins change nothing", _foreign_page),
-    Attack("foreign-socket", "S1.3", "pages of other origins open no WebSocket", _foreign_socket),
-    Attack("form-posts", "S1.4", "what a form can post is not read", _forms, "a caller"),
-    Attack("cors", "S1.5", "no other origin is let in by CORS", _cors),
-    Attack("forwarded", "S1.6", "strangers cannot say where a request comes from", _forwarded),
-    Attack("one-spelling", "S1.7", "a path has one spelling", _paths),
+    Attack("foreign-host", "S1.2", "rejects foreign Host headers (DNS rebinding)", _foreign_host),
+    Attack("one-host", "S1.2", "requires exactly one Host header", _one_host),
+    Attack("foreign-page", "S1.3", "rejects state-changing requests from other origins", _foreign_page),
+    Attack("foreign-socket", "S1.3", "rejects WebSockets from other origins", _foreign_socket),
+    Attack("form-posts", "S1.4", "rejects form content types", _forms, "access"),
+    Attack("cors", "S1.5", "sends no CORS headers to other origins", _cors),
+    Attack("forwarded", "S1.6", "ignores forwarded headers from untrusted clients", _forwarded),
+    Attack("one-spelling", "S1.7", "rejects alternative spellings of paths", _paths),
 )
 
 WRONG_KEY = f"plv_doctor00_{'wr0ng' * 8}"
@@ -161,11 +161,9 @@ _POST_PATHS = [CALL_PATH, "/v1/responses", f"/{INVALID_HOST}/invoke", "/v1/trace
 
 async def _no_key(server: ProbedServer) -> AttackOutcome:
     if not server.wants_key and not server.target.is_loopback:
-        return AttackOutcome(
-            "broken", f"GET {_SESSION_PATH} without a key", "200: whoever can reach it may do everything"
-        )
+        return AttackOutcome("broken", f"GET {_SESSION_PATH} without a key", "200: every client has full access")
     if not server.wants_key:
-        return not_applicable(MISSING_REQUIREMENT["a keyed server"])
+        return not_applicable(MISSING_REQUIREMENT["key authentication"])
     attempt = partial(server.without_key.attempt, note="without a key")
     attempts = [attempt("GET", path) for path in _GET_PATHS]
     attempts += [attempt("POST", path, JSON_HEADER, body=CALL_BODY) for path in _POST_PATHS]
@@ -194,13 +192,13 @@ async def _wrong_key(server: ProbedServer) -> AttackOutcome:
 
 
 async def _two_keys(server: ProbedServer) -> AttackOutcome:
-    note = "with a good key and a wrong one"
+    note = "with a valid and an invalid key"
     attempt = server.attempt("GET", "/api/workflows", ("x-api-key", WRONG_KEY), note=note)
     return await run_attempts([attempt], status_in(400, 401))
 
 
 async def _wrong_login(server: ProbedServer) -> AttackOutcome:
-    body, note = json.encode({"key": WRONG_KEY}), "with a wrong key, once"
+    body, note = json.encode({"key": WRONG_KEY}), "with an invalid key, once"
     attempt = server.without_key.attempt("POST", _SESSION_PATH, JSON_HEADER, body=body, note=note)
     return await run_attempts([attempt], lambda reply: reply.status in (401, 429) and "set-cookie" not in reply.headers)
 
@@ -213,7 +211,7 @@ async def _cookie(server: ProbedServer) -> AttackOutcome:
     cookie = reply.headers.get("set-cookie", "")
     pair, *attributes = (part.strip() for part in cookie.split(";"))
     if not cookie:
-        return AttackOutcome("broken", request, f"{reply.summary}, and no cookie")
+        return AttackOutcome("broken", request, f"{reply.summary}, no cookie")
     flags = {flag.lower() for flag in attributes}
     required = {"httponly", "samesite=strict"}
     if not server.target.is_loopback:
@@ -225,15 +223,15 @@ async def _cookie(server: ProbedServer) -> AttackOutcome:
         return AttackOutcome("broken", request, f"a cookie without {', '.join(missing)}")
     if reply_after.status != 401:
         return AttackOutcome(
-            "broken", request, f"logging out: {logout.summary}; with the old cookie then: {reply_after.summary}"
+            "broken", request, f"logout: {logout.summary}; old cookie afterwards: {reply_after.summary}"
         )
-    return AttackOutcome("held", request, f"a cookie with {', '.join(sorted(flags & required))}; after logging out 401")
+    return AttackOutcome("held", request, f"a cookie with {', '.join(sorted(flags & required))}; 401 after logout")
 
 
 CREDENTIAL_ATTACKS = (
-    Attack("no-key", "S2.1", "without a key nothing is told, read or run", _no_key),
-    Attack("wrong-key", "S2.2", "a wrong key is no key, however it is sent", _wrong_key, "a keyed server"),
-    Attack("two-keys", "S2.3", "two different credentials are none", _two_keys, "a key"),
-    Attack("wrong-login", "S2.8", "a wrong key does not log in", _wrong_login),
-    Attack("cookie", "S2.7", "no script and no other site gets the cookie; logging out ends it", _cookie, "a key"),
+    Attack("no-key", "S2.1", "rejects all requests without a key", _no_key),
+    Attack("wrong-key", "S2.2", "rejects invalid credentials in any form", _wrong_key, "key authentication"),
+    Attack("two-keys", "S2.3", "rejects conflicting credentials", _two_keys, "a key"),
+    Attack("wrong-login", "S2.8", "rejects logins with an invalid key", _wrong_login),
+    Attack("cookie", "S2.7", "protects the session cookie and revokes it on logout", _cookie, "a key"),
 )

@@ -64,7 +64,7 @@ class RawReply(NamedTuple):
         return text.encode() in self.body or any(text in f"{name}: {value}" for name, value in self.headers.items())
 
 
-CONNECTION_CLOSED = "it hung up"
+CONNECTION_CLOSED = "connection closed"
 
 
 def parse_target(url: str) -> Target:
@@ -83,8 +83,8 @@ async def require_reachable(target: Target) -> None:
             _, writer = await _connect(target)
             writer.close()
     except (OSError, TimeoutError) as error:
-        reason = printable(str(error)) or f"no answer within {_TIMEOUT_S:g} s"
-        raise UpstreamFailed(f"{target.scheme}://{target.authority} cannot be reached: {reason}.") from None
+        reason = printable(str(error)) or f"no response within {_TIMEOUT_S:g} s"
+        raise UpstreamFailed(f"Cannot reach {target.scheme}://{target.authority}: {reason}.") from None
 
 
 async def send_request(
@@ -124,7 +124,7 @@ async def send_raw(target: Target, raw: bytes) -> RawReply:
             finally:
                 writer.close()
     except TimeoutError:
-        fault = f"no whole answer within {_TIMEOUT_S:g} s"
+        fault = f"no complete response within {_TIMEOUT_S:g} s"
     except OSError:
         fault = CONNECTION_CLOSED
     return _parse_reply(bytes(received), fault)
@@ -161,7 +161,7 @@ def _parse_reply(received: bytes, fault: str) -> RawReply:
 
 
 Verdict = Literal["held", "broken", "not applicable"]
-Requirement = Literal["nothing", "a caller", "a keyed server", "a key"]
+Requirement = Literal["nothing", "access", "key authentication", "a key"]
 """No requirement; a caller with access; a server that requires keys; a key."""
 
 INVALID_HOST = "palaver-doctor.invalid"
@@ -261,7 +261,7 @@ async def run_attempts(attempts: Iterable[Attempt], is_good: Callable[[RawReply]
             return AttackOutcome("broken", attempt.request, _describe_reply(reply))
         first, count = first or attempt.request, count + 1
         replies[reply.summary] = None
-    return AttackOutcome("held", f"{first}, and {count - 1} more" if count > 1 else first, ", ".join(replies))
+    return AttackOutcome("held", f"{first} and {count - 1} more" if count > 1 else first, ", ".join(replies))
 
 
 def _describe_reply(reply: RawReply) -> str:
@@ -284,9 +284,9 @@ def not_applicable(reason: str) -> AttackOutcome:
 
 MISSING_REQUIREMENT: Mapping[Requirement, str] = {
     "nothing": "",
-    "a caller": "it takes a key with invoke and read: give one by --key-file or PALAVER_KEY",
-    "a keyed server": "no key was ever given out there, and only this machine can reach it",
-    "a key": "it takes a key: give one by --key-file or PALAVER_KEY",
+    "access": "requires a key with the scopes invoke and read (--key-file or PALAVER_KEY)",
+    "key authentication": "the server has no API keys and accepts local connections only",
+    "a key": "requires a key (--key-file or PALAVER_KEY)",
 }
 
 
@@ -299,11 +299,11 @@ async def run_attack(attack: Attack, server: ProbedServer) -> Finding:
     """Run an attack, if the server meets its requirement."""
     is_possible = {
         "nothing": True,
-        "a caller": server.has_access,
-        "a keyed server": server.wants_key,
+        "access": server.has_access,
+        "key authentication": server.wants_key,
         "a key": server.key is not None,
     }[attack.needs]
-    missing_requirement = attack.needs if server.wants_key else "a keyed server"
+    missing_requirement = attack.needs if server.wants_key else "key authentication"
     outcome = await attack.run(server) if is_possible else not_applicable(MISSING_REQUIREMENT[missing_requirement])
     return Finding(
         name=attack.name,

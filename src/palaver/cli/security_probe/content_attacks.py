@@ -33,8 +33,8 @@ async def _page_headers(server: ProbedServer) -> AttackOutcome:
     reply = await server.send("GET", "/")
     missing = _missing_headers(reply)
     if missing:
-        return AttackOutcome("broken", "GET /", f"{reply.summary}, without a good {', '.join(missing)}")
-    return AttackOutcome("held", "GET /", f"{reply.summary}, with all of them")
+        return AttackOutcome("broken", "GET /", f"{reply.summary}, missing or weak: {', '.join(missing)}")
+    return AttackOutcome("held", "GET /", f"{reply.summary}, all present")
 
 
 def _missing_headers(reply: RawReply) -> list[str]:
@@ -65,7 +65,7 @@ async def _assets(server: ProbedServer) -> AttackOutcome:
     page = await server.send("GET", "/")
     names = sorted({match.decode() for match in _ASSET_PATH.findall(page.body)})[:3]
     if not names:
-        return not_applicable("the page loads no files of its own")
+        return not_applicable("the page loads no asset files")
     attempts = [server.without_key.attempt("GET", f"/{name}") for name in names]
     return await run_attempts(
         attempts, lambda reply: reply.status == 200 and _has_header(reply, "x-content-type-options", "nosniff")
@@ -74,13 +74,13 @@ async def _assets(server: ProbedServer) -> AttackOutcome:
 
 async def _errors(server: ProbedServer) -> AttackOutcome:
     attempts = [
-        Attempt("GET of what is not there", partial(server.send, "GET", f"/{INVALID_HOST}/none")),
+        Attempt("GET an unknown path", partial(server.send, "GET", f"/{INVALID_HOST}/none")),
         server.attempt("PUT", CALL_PATH, JSON_HEADER, body=CALL_BODY),
-        _call_attempt(server, b"{", "of no JSON"),
-        _call_attempt(server, b"[]", "of a list"),
-        _call_attempt(server, b'{"model": {}, "messages": 7}', "of wrong types"),
-        Attempt("GET /api/runs with a cursor that is none", partial(server.send, "GET", "/api/runs?after=%27%3B--")),
-        Attempt("GET /api/traces with a filter that is none", partial(server.send, "GET", "/api/traces?limit=-1")),
+        _call_attempt(server, b"{", "with invalid JSON"),
+        _call_attempt(server, b"[]", "with a list"),
+        _call_attempt(server, b'{"model": {}, "messages": 7}', "with wrong types"),
+        Attempt("GET /api/runs with an invalid cursor", partial(server.send, "GET", "/api/runs?after=%27%3B--")),
+        Attempt("GET /api/traces with an invalid limit", partial(server.send, "GET", "/api/traces?limit=-1")),
     ]
     return await run_attempts(
         attempts, lambda reply: 400 <= reply.status < 500 and not any(map(reply.contains, _LEAKED_TEXTS))
@@ -94,7 +94,7 @@ def _call_attempt(server: ProbedServer, body: bytes, note: str) -> Attempt:
 async def _echoed_key(server: ProbedServer) -> AttackOutcome:
     """Send a wrong key, which may safely end up in a log, and search the replies for it."""
     header, login = ("Authorization", f"Bearer {WRONG_KEY}"), json.encode({"key": WRONG_KEY})
-    attempt = partial(server.without_key.attempt, note="with a wrong key")
+    attempt = partial(server.without_key.attempt, note="with an invalid key")
     attempts = [
         attempt(method, path, header, JSON_HEADER, body=body)
         for method, path, body in (
@@ -115,11 +115,11 @@ async def _still_healthy(server: ProbedServer) -> AttackOutcome:
 
 
 DISCLOSURE_ATTACKS = (
-    Attack("page-headers", "S7.1", "the page runs its own scripts alone, in nobody's frame", _page_headers),
-    Attack("file-headers", "S7.1", "no browser guesses what a file of the page is", _assets),
-    Attack("errors", "S8.2", "errors give no trace, path or SQL away", _errors, "a caller"),
-    Attack("said-back", "S8.1", "no answer says a key back", _echoed_key),
-    Attack("still-well", "S4.3", "after all of this it is well", _still_healthy),
+    Attack("page-headers", "S7.1", "sends strict security headers with the page", _page_headers),
+    Attack("file-headers", "S7.1", "disables content sniffing for the page's files", _assets),
+    Attack("errors", "S8.2", "reveals no stack traces, paths or SQL in errors", _errors, "access"),
+    Attack("said-back", "S8.1", "never echoes a key", _echoed_key),
+    Attack("still-well", "S4.3", "is still healthy after all checks", _still_healthy),
 )
 
 _CODE_NAMES = ["os:system", "builtins:eval", "../x", "__class__", "palaver.testing:echo"]
@@ -142,7 +142,7 @@ async def _file_paths(server: ProbedServer) -> AttackOutcome:
     attempts = [server.attempt("GET", f"/assets/{name}") for name in names]
     outcome = await run_attempts(attempts, lambda reply: is_refused(reply) and b"root:" not in reply.body)
     if outcome.verdict == "broken":  # The content of such a file must not end up in a log.
-        return outcome._replace(reply=f"{outcome.reply.partition(':')[0]}, with a body that is not shown")
+        return outcome._replace(reply=f"{outcome.reply.partition(':')[0]}, body not shown")
     return outcome
 
 
@@ -169,22 +169,22 @@ async def _header_lines(server: ProbedServer) -> AttackOutcome:
 
 
 INJECTION_ATTACKS = (
-    Attack("code-names", "S3.1", "a workflow's name is looked up, never imported or called", _code_names, "a caller"),
-    Attack("file-paths", "S3.2", "no path leads out of the page's own files", _file_paths),
-    Attack("header-lines", "S1.7", "no text becomes a header line", _header_lines),
+    Attack("code-names", "S3.1", "never imports or calls names from requests", _code_names, "access"),
+    Attack("file-paths", "S3.2", "serves no files outside the page's assets", _file_paths),
+    Attack("header-lines", "S1.7", "prevents header injection", _header_lines),
 )
 
 _KIB = 1024
 _ODD_BODIES = {
-    "half a document": b'{"model": ',
+    "a truncated document": b'{"model": ',
     "NaN": b'{"model": NaN}',
-    "a number without end": b'{"model": 1e999999}',
-    "bytes that are no UTF-8": b'{"model": "\xff\xfe"}',
-    "half a surrogate": b'{"model": "\\ud800"}',
+    "an infinite number": b'{"model": 1e999999}',
+    "invalid UTF-8": b'{"model": "\xff\xfe"}',
+    "a lone surrogate": b'{"model": "\\ud800"}',
     "a control character in a key": b'{"mod\\u0000el": "x"}',
     "two documents": b"{}{}",
-    "lists 50,000 deep": b"[" * 50_000,
-    "objects 500 deep": b'{"a":' * 500 + b"1" + b"}" * 500,
+    "50,000 nested lists": b"[" * 50_000,
+    "500 nested objects": b'{"a":' * 500 + b"1" + b"}" * 500,
 }
 
 
@@ -200,9 +200,9 @@ async def _odd_json(server: ProbedServer) -> AttackOutcome:
 async def _two_lengths(server: ProbedServer) -> AttackOutcome:
     headers_by_name: dict[str, Headers] = {
         "Content-Length and Transfer-Encoding": [("Content-Length", "4"), ("Transfer-Encoding", "chunked")],
-        "two Content-Lengths": [("Content-Length", "4"), ("Content-Length", "5")],
+        "two Content-Length headers": [("Content-Length", "4"), ("Content-Length", "5")],
         "a Content-Length of +4": [("Content-Length", "+4")],
-        "a Transfer-Encoding nobody knows": [("Transfer-Encoding", "xchunked")],
+        "an unknown Transfer-Encoding": [("Transfer-Encoding", "xchunked")],
     }
     attempts = [
         server.attempt("POST", CALL_PATH, JSON_HEADER, *headers, body=b"0\r\n\r\n", note=f"with {name}")
@@ -214,7 +214,9 @@ async def _two_lengths(server: ProbedServer) -> AttackOutcome:
 async def _large_body(server: ProbedServer) -> AttackOutcome:
     """Announce a size without sending the body."""
     attempts = [
-        server.attempt("POST", path, JSON_HEADER, ("Content-Length", str(size)), note=f"that announces {size:,} bytes")
+        server.attempt(
+            "POST", path, JSON_HEADER, ("Content-Length", str(size)), note=f"with a Content-Length of {size:,}"
+        )
         for path in (CALL_PATH, "/api/extract")
         for size in (10**12, 10**18)
     ]
@@ -224,8 +226,8 @@ async def _large_body(server: ProbedServer) -> AttackOutcome:
 async def _large_head(server: ProbedServer) -> AttackOutcome:
     many_headers = [(f"x-{number}", "1") for number in range(200)]
     attempts = [
-        Attempt("GET /health?aaa… of 32 KiB", partial(server.send, "GET", f"/health?{'a' * 32 * _KIB}")),
-        server.attempt("GET", "/health", ("x-long", "a" * 64 * _KIB), note="with a header of 64 KiB"),
+        Attempt("GET /health?aaa… (32 KiB)", partial(server.send, "GET", f"/health?{'a' * 32 * _KIB}")),
+        server.attempt("GET", "/health", ("x-long", "a" * 64 * _KIB), note="with a 64 KiB header"),
         server.attempt("GET", "/health", *many_headers, note="with 200 headers"),
     ]
     return await run_attempts(attempts, is_refused)
@@ -242,11 +244,11 @@ async def _methods(server: ProbedServer) -> AttackOutcome:
 
 
 BODY_ATTACKS = (
-    Attack("odd-json", "S4.1", "what is no plain JSON is refused, however deep", _odd_json, "a caller"),
-    Attack("two-lengths", "S4.2", "a body has one end for every reader", _two_lengths),
-    Attack("large-body", "S4.3", "a body over the limit is refused before it comes", _large_body, "a caller"),
-    Attack("large-head", "S4.3", "long URLs and large or many headers are refused", _large_head),
-    Attack("odd-methods", "S1.4", "methods that nobody serves do nothing, TRACE among them", _methods),
+    Attack("odd-json", "S4.1", "rejects malformed and deeply nested JSON", _odd_json, "access"),
+    Attack("two-lengths", "S4.2", "rejects ambiguous body lengths (request smuggling)", _two_lengths),
+    Attack("large-body", "S4.3", "rejects oversized bodies before reading them", _large_body, "access"),
+    Attack("large-head", "S4.3", "rejects oversized URLs and headers", _large_head),
+    Attack("odd-methods", "S1.4", "rejects unknown methods, including TRACE", _methods),
 )
 
 _FILE_URLS = ["file:///etc/passwd", "ftp://127.0.0.1:1/x", "gopher://127.0.0.1:1/x", "javascript:alert(1)"]
@@ -269,7 +271,7 @@ _INTERNAL_URLS = [
 async def _histories(server: ProbedServer) -> AttackOutcome:
     model = await _first_model(server)
     if model is None:
-        return not_applicable("/v1/models lists no chat to say it to")
+        return not_applicable("/v1/models lists no chat")
 
     def chat_body(*messages: Any) -> bytes:
         return json.encode({"model": model, "messages": messages})
@@ -278,7 +280,7 @@ async def _histories(server: ProbedServer) -> AttackOutcome:
         f"a file at {url}": chat_body({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]})
         for url in _FILE_URLS
     }
-    bodies["a result that answers no call"] = chat_body({"role": "tool", "tool_call_id": "call_none", "content": "4"})
+    bodies["a tool result without a call"] = chat_body({"role": "tool", "tool_call_id": "call_none", "content": "4"})
     attempts = [_call_attempt(server, body, f"with {name}") for name, body in bodies.items()]
     return await run_attempts(attempts, status_in(400, 413, 422))
 
@@ -296,7 +298,7 @@ async def _internal_urls(server: ProbedServer) -> AttackOutcome:
     def attempt(url: str) -> Attempt:
         body = json.encode({"url": url, "dry_run": True})
         send = partial(server.send, "POST", "/api/connections", JSON_HEADER, body=body)
-        return Attempt(f"POST /api/connections, as a dry run, to {url}", send)
+        return Attempt(f"POST /api/connections (dry run) with {url}", send)
 
     attempts = list(map(attempt, _INTERNAL_URLS))
     first_reply = await attempts[0].send()
@@ -311,6 +313,6 @@ def _is_guarded(reply: RawReply) -> bool:
 
 
 URL_ATTACKS = (
-    Attack("histories", "S5.4", "file URLs and results that answer no call are refused", _histories, "a caller"),
-    Attack("inner-urls", "S6.2", "a URL in a request cannot lead to the inner network", _internal_urls, "a caller"),
+    Attack("histories", "S5.4", "rejects file URLs and tool results without a call", _histories, "access"),
+    Attack("inner-urls", "S6.2", "blocks URLs that lead to internal networks (SSRF)", _internal_urls, "access"),
 )

@@ -22,6 +22,7 @@ from palaver.cli.security_probe.attack import (
     require_reachable,
     run_attack,
 )
+from palaver.cli.workflow_lookup import require_valid_url
 from palaver.errors import PalaverError
 from palaver.outbound import printable
 
@@ -43,17 +44,15 @@ _SIGNS: dict[Verdict, tuple[str, str]] = {
 
 def probe_server(url: str, *, key_file: str | None, is_mine: bool, as_json: bool) -> int:
     """Run all attacks and print the findings. Returns exit code 1 if one succeeded."""
-    try:
-        target = parse_target(url)
-        if not target.is_loopback and not is_mine:
-            advice = "Attack no server that is not yours: if it is, say --yes-it-is-mine."
-            raise click.UsageError(f"{target.host} is not this machine. {advice}")
-        key = _read_key(key_file)
-        if key is not None and target.scheme == "http" and not target.is_loopback:
-            raise click.UsageError("Over http others could read the key on its way: give https://…, or no key.")
-        server, findings = asyncio.run(_run_attacks(target, key))
-    except PalaverError as error:  # An unusable URL, an unreachable server, or an invalid key.
-        raise click.ClickException(printable(error.message, 500)) from None
+    require_valid_url(url)
+    target = parse_target(url)
+    if not target.is_loopback and not is_mine:
+        advice = "Only probe servers that you own. If it is yours, pass --yes-it-is-mine."
+        raise click.UsageError(f"{target.host} is not this machine. {advice}")
+    key = _read_key(key_file)
+    if key is not None and target.scheme == "http" and not target.is_loopback:
+        raise click.UsageError("Refusing to send a key over plain HTTP. Use https://… or pass no key.")
+    server, findings = asyncio.run(_run_attacks(target, key))
     if as_json:
         _print_json(url, server, findings)
     else:
@@ -73,9 +72,9 @@ def _read_key(key_file: str | None) -> str | None:
             for check in check_key_file(Path(key_file)):
                 click.echo(f"warning: {printable(check.line, 500)}", err=True)
         if not key:
-            raise click.UsageError(f"There is no key in {source}.")
+            raise click.UsageError(f"No key found in {source}.")
     if not _KEY_CHARS.fullmatch(key):
-        raise click.UsageError(f"What is in {source} is no key: a key is one word of plain letters, digits and signs.")
+        raise click.UsageError(f"Invalid key in {source}: expected one word of printable ASCII characters.")
     return key or None
 
 
@@ -102,7 +101,7 @@ async def _identify_server(target: Target, key: str | None) -> ProbedServer:
         return server
     session = await server.send("GET", "/api/session")
     if session.status == 401:
-        raise PalaverError(f"The key is not good at {target.authority}: give another one, or none.")
+        raise PalaverError(f"{target.authority} rejected the key as invalid or expired. Use another key or none.")
     match session.document:
         case {"scopes": [*scopes]}:
             return server._replace(scopes=frozenset(map(str, scopes)))
@@ -114,31 +113,29 @@ async def _identify_server(target: Target, key: str | None) -> ProbedServer:
 
 
 def _print_findings(url: str, server: ProbedServer, findings: Sequence[Finding]) -> None:
-    description = (
-        f"Palaver {printable(server.version, 40)}" if server.version else "a server that does not say it is a Palaver"
-    )
+    description = f"Palaver {printable(server.version, 40)}" if server.version else "not identified as Palaver"
     key_description = (
-        "with a key" if server.key else "without a key, which it wants" if server.wants_key else "without keys"
+        "authenticated" if server.key else "key required, none given" if server.wants_key else "no keys required"
     )
     click.echo(f"{printable(url)}: {description}, {key_description}\n")
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
         mark, colour = _SIGNS[finding.verdict]
-        sign = click.style(f"{mark} {finding.statement} {finding.name:<{width}}", fg=colour)
+        sign = click.style(f"{mark} {finding.name:<{width}}", fg=colour)
         click.echo(f"{sign}  {finding.says}")
         if finding.verdict == "broken":
-            click.echo(f"    sent: {finding.sent}\n    came: {finding.came}")
+            click.echo(f"    request: {finding.sent}\n    response: {finding.came}")
         elif finding.verdict == "not applicable":
-            click.echo(f"    not tried: {finding.came}")
+            click.echo(f"    skipped: {finding.came}")
     click.echo(f"\n{_summarize(findings)}")
 
 
 def _summarize(findings: Sequence[Finding]) -> str:
-    held, broken, not_tried = (
+    held, broken, skipped = (
         sum(finding.verdict == verdict for finding in findings) for verdict in ("held", "broken", "not applicable")
     )
-    not_tried_text = f", {not_tried} not tried" if not_tried else ""
-    return f"{held} of {len(findings)} held, {broken} broken{not_tried_text}."
+    skipped_text = f", {skipped} skipped" if skipped else ""
+    return f"{held} of {len(findings)} checks passed, {broken} failed{skipped_text}."
 
 
 def _print_json(url: str, server: ProbedServer, findings: Sequence[Finding]) -> None:

@@ -42,14 +42,16 @@ _MAX_INDENT_LEVELS = 30
 
 @click.command(name="show")
 @click.argument("trace", metavar="TRACE")
-@click.option("--span", metavar="SPAN", help="One of its spans: all that its record holds.")
-@click.option("--tree", "parts", flag_value="tree", help="The tree only.")
-@click.option("--conversation", "parts", flag_value="conversation", help="What was said only.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--span", metavar="SPAN", help="Show all fields of one span.")
+@click.option("--tree", "parts", flag_value="tree", help="Show only the span tree.")
+@click.option("--conversation", "parts", flag_value="conversation", help="Show only the conversation.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @project_option("traces")
 @db_option
 def show_trace(trace: str, span: str | None, parts: str | None, as_json: bool, project: str, db: str | None) -> None:
-    """Print TRACE: its spans as a tree, and then what was said. The beginning of its id is enough.
+    """Show a trace as a span tree and a conversation.
+
+    TRACE is a trace id or a unique prefix of one.
 
     \b
     Examples:
@@ -79,7 +81,7 @@ async def _load_lines(db: str | None, project: str, prefix: str, parts: str | No
         turn = await database.read(load_turn, project, trace)
         tree = await database.read(_load_tree, project, trace)
     if summary is None or turn is None:
-        raise NotFound(f"The trace {trace} is gone.")
+        raise NotFound(f"Trace {trace!r} not found.")
     if as_json:
         return [format_json(_trace_json(summary, turn[1], tree))]
     tree_lines = () if parts == "conversation" else ("", *_tree_lines(tree))
@@ -112,7 +114,11 @@ def _heading_lines(summary: "TraceOverview") -> Iterator[str]:
     root = summary.root
     yield click.style(one_line(root.name), bold=True)
     errors = f"{root.errors} error{'s' * (root.errors != 1)}" if root.errors else ""
-    tokens = "" if root.input_tokens is None else f"{root.input_tokens} tokens in, {root.output_tokens or 0} out"
+    tokens = (
+        ""
+        if root.input_tokens is None
+        else f"{root.input_tokens} input tokens, {root.output_tokens or 0} output tokens"
+    )
     fields = (
         f"{root.start:%Y-%m-%d %H:%M:%S} UTC",
         click.style(root.status, fg=STATUS_COLOURS.get(root.status, "green")),
@@ -164,8 +170,9 @@ async def _load_span(db: str | None, project: str, prefix: str, span: str) -> "S
         trace = await database.read(require_trace_id, project, prefix)
         ids = await database.read(_find_span_ids, project, trace, span.lower().rstrip("…"))
         if len(ids) != 1:
-            problem = "is no span" if not ids else "is the beginning of several spans"
-            raise NotFound(f"{span[:80]!r} {problem} of the trace {trace}: see palaver trace show {trace[:8]} --tree.")
+            problem = "not found" if not ids else "is ambiguous"
+            hint = f"See `palaver trace show {trace[:8]} --tree`."
+            raise NotFound(f"Span {span[:80]!r} {problem} in trace {trace}. {hint}")
         return (await database.read(load_spans, project, trace, ids))[0]
 
 
@@ -181,7 +188,7 @@ def _span_lines(span: "Span") -> Iterator[str]:
     for name, value in msgspec.structs.asdict(span).items():
         if name not in long_fields and value not in (None, "", (), {}):
             yield f"{name}: {one_line(result_text(value))}"
-    for title, messages in (("messages in", span.messages_in), ("messages out", span.messages_out)):
+    for title, messages in (("input messages", span.messages_in), ("output messages", span.messages_out)):
         if messages:
             yield from ("", click.style(title, underline=True), *render_transcript(messages))
     for title, value in (("inputs", span.inputs), ("outputs", span.outputs)):
@@ -202,7 +209,7 @@ def _indented_lines(text: str) -> list[str]:
 
 @click.group()
 def command() -> None:
-    """Follow traces, read one, save them, take them back.
+    """Tail, show, export and import traces.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""palaver trace export: write traces as lines of JSON, as OTLP, or one of them as a page."""
+"""palaver trace export: write traces as JSON lines or OTLP, or one of them as an HTML page."""
 
 import asyncio
 import sys
@@ -25,21 +25,21 @@ _Write = Callable[[bytes], object]
 
 
 @click.command(name="export")
-@click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
+@click.option("-o", "--output", metavar="FILE", help="Output file (default: standard output).")
 @click.option(
     "--format",
     "format_name",
     type=click.Choice(("jsonl", "otlp", "html")),
-    help="Records; requests for /v1/traces; a page to read. (jsonl, or by the name of the file)",
+    help="jsonl: records; otlp: /v1/traces requests; html: a page (default: html for .html files, else jsonl).",
 )
-@click.option("--trace", metavar="TRACE", help="This one; the beginning of its id is enough.")
-@click.option("--workflow", help="Only those of this workflow.")
-@click.option("--session", help="Only those of this session.")
-@click.option("--status", help="Only those that ended so: ok, error, cancelled, incomplete.")
+@click.option("--trace", metavar="TRACE", help="Only this trace (id or unique prefix).")
+@click.option("--workflow", help="Only traces of this workflow.")
+@click.option("--session", help="Only traces of this session.")
+@click.option("--status", help="Only traces with this status: ok, error, cancelled or incomplete.")
 @click.option(
-    "--from", "since", metavar="WHEN", help="Started then or later: 2026-11-15, a time, or 7d for a week ago."
+    "--from", "since", metavar="WHEN", help="Started at or after this time: 2026-11-15, an RFC 3339 time or 7d."
 )
-@click.option("--to", "until", metavar="WHEN", help="Started before that.")
+@click.option("--to", "until", metavar="WHEN", help="Started before this time.")
 @filter_options
 @project_option("traces")
 @db_option
@@ -52,10 +52,11 @@ def export_traces(
     db: str | None,
     **options: Any,
 ) -> None:
-    """Write all spans of the traces that the options select; what is asked is asked of each trace's root.
+    """Export all spans of the selected traces.
 
-    Both kinds of lines are taken back by palaver trace import, and give equal records. A page shows one trace, or the
-    conversation of a session, and needs no network.
+    Filters apply to the root span of each trace. `palaver trace import` reads
+    both jsonl and otlp without loss. An html page shows one trace or the
+    conversation of one session, and works offline.
 
     \b
     Examples:
@@ -67,7 +68,7 @@ def export_traces(
     is_page = output is not None and output.endswith((".html", ".htm"))
     export_format = cast("_Format", format_name or ("html" if is_page else "jsonl"))
     if export_format == "html" and (trace is None) == (session is None):
-        raise click.UsageError("A page shows one trace or one session: give --trace or --session.")
+        raise click.UsageError("--format html requires either --trace or --session.")
     query = build_query(**options)
     with open_output(output, _write_to_stdout) as write:
         summary = asyncio.run(_export(db, project, trace, session, query, export_format, write))
@@ -88,7 +89,7 @@ async def _export(
         trace_id = None if trace is None else await database.read(require_trace_id, project, trace)
         if export_format == "html":
             await _write_page(database, project, trace_id, session, write)
-            return "one page"
+            return "1 page"
         if trace_id is not None:
             await _write_lines(database, project, trace_id, export_format, write)
             return "1 trace"

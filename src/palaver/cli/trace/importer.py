@@ -98,7 +98,7 @@ def _gunzip_chunks(stream: _Buffered, name: str) -> Iterator[FileChunk]:
         try:
             yield from _plain_chunks(io.BufferedReader(cast("io.RawIOBase", unzipped)), name)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise InvalidBody(f"{name} is damaged gzip: {error}. What came before it was read.") from None
+            raise InvalidBody(f"{name} is not valid gzip: {error}. The spans before the error were imported.") from None
 
 
 def _plain_chunks(stream: _Buffered, name: str) -> Iterator[FileChunk]:
@@ -112,16 +112,14 @@ def _plain_chunks(stream: _Buffered, name: str) -> Iterator[FileChunk]:
     if not body.strip(_BLANK):
         return
     if b"\x12" not in body:  # Without the tag of a scope's spans, it is probably a text file.
-        raise InvalidBody(f"{name} holds no spans: give what palaver trace export writes, or OTLP.")
+        raise InvalidBody(f"No spans found in {name}. Expected the output of `palaver trace export` or OTLP.")
     yield OtlpRequest(FileLine(None, body), "protobuf")
 
 
 def _read_rest(stream: _Buffered, start: bytes, name: str) -> bytes:
     body = start + stream.read(MAX_LINE_BYTES + 1 - len(start))
     if len(body) > MAX_LINE_BYTES:
-        raise TooLarge(
-            f"{name} is one document of more than {MAX_LINE_BYTES} bytes: only files of lines may be larger."
-        )
+        raise TooLarge(f"{name} is larger than {MAX_LINE_BYTES:,} bytes. Only line-delimited files may be larger.")
     return body
 
 
@@ -149,7 +147,7 @@ def _number_lines(stream: _Buffered) -> Iterator[tuple[int, FileLine | LineFault
         if len(text) > MAX_LINE_BYTES:
             while text and not text.endswith(b"\n"):
                 text = stream.readline(MAX_LINE_BYTES)
-            yield 0, LineFault(number, f"it has more than {MAX_LINE_BYTES} bytes")
+            yield 0, LineFault(number, f"larger than {MAX_LINE_BYTES:,} bytes")
         elif text.strip(_BLANK):
             nonblank_count += 1
             yield nonblank_count, FileLine(number, text)
@@ -184,16 +182,16 @@ def _line_kind(line: FileLine) -> Literal["record", "request"] | LineFault:
     try:
         fields = _decode_line_fields(line.text)
     except RecursionError:
-        return LineFault(line.number, "it is nested too deep")
+        return LineFault(line.number, "nested too deeply")
     except msgspec.ValidationError:
-        return LineFault(line.number, "it is no JSON object", is_json=True)
+        return LineFault(line.number, "not a JSON object", is_json=True)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return LineFault(line.number, f"it is not JSON: {str(error).removeprefix('JSON is malformed: ')}")
+        return LineFault(line.number, f"not valid JSON: {str(error).removeprefix('JSON is malformed: ')}")
     if fields.request is not UNSET:
         return "request"
     if fields.trace_id is not UNSET:
         return "record"
-    reason = "it is neither a record, with trace_id, nor OTLP, with resourceSpans"
+    reason = "neither a span record (no 'trace_id') nor OTLP (no 'resourceSpans')"
     return LineFault(line.number, reason, is_json=True)
 
 
@@ -214,12 +212,15 @@ _MAX_DURATION_MS = (_LATEST - _EARLIEST) / timedelta(milliseconds=1)
 @project_option("traces")
 @db_option
 def import_traces(files: tuple[str, ...], as_json: bool, project: str, db: str | None) -> int:
-    """Keep the spans of FILEs; - stands for standard input.
+    """Import spans from files; use - for standard input.
 
-    Taken are the lines that palaver trace export writes, OTLP as lines of JSON, as one JSON document or as protobuf,
-    and any of these packed with gzip. A span that is there already is left alone, unless this one ended later: so an
-    import that was broken off can be begun again. Redaction goes as for spans that are sent. Exit code 1: something
-    was rejected, and standard error says what.
+    Accepts the output of `palaver trace export`, and OTLP as JSON lines, JSON
+    or protobuf; all of these also with gzip. Existing spans are skipped unless
+    the imported span ended later, so you can repeat an interrupted import.
+    Redaction rules apply as for received spans.
+
+    Exit code 1 means that some spans were rejected; standard error lists the
+    reasons.
 
     \b
     Examples:
@@ -248,13 +249,13 @@ class _ImportCounts:
         """Count rejected spans, and print the first reasons."""
         for reason in reasons[: max(0, _MAX_REASONS - len(self.reasons))]:
             self.reasons.append(f"{location}: {printable(reason, 300)}")
-            printer(f"rejected: {self.reasons[-1]}", err=True)
+            printer(f"error: Rejected {self.reasons[-1].rstrip('.')}.", err=True)
         self.rejected += len(reasons)
 
     def summary(self) -> str:
-        existing_text = (f"{self.replaced:,} replaced, " if self.replaced else "") + f"{self.unchanged:,} there already"
+        existing_text = (f"{self.replaced:,} replaced, " if self.replaced else "") + f"{self.unchanged:,} unchanged"
         rejected_text = f", {self.rejected:,} rejected" if self.rejected else ""
-        return f"{self.new:,} span{'s' * (self.new != 1)} kept, {existing_text}{rejected_text}."
+        return f"{self.new:,} span{'s' * (self.new != 1)} imported, {existing_text}{rejected_text}."
 
 
 async def _import(db: str | None, project: str, files: Sequence[str], counts: _ImportCounts) -> None:
@@ -328,7 +329,7 @@ class _FileImporter:
             elif span_rows := build_rows([span], self.redact):
                 rows += span_rows
             else:
-                self._reject(line.number, "it could not be read")
+                self._reject(line.number, "cannot be read")
         return rows
 
     # Storing
@@ -348,7 +349,7 @@ class _FileImporter:
             raise  # Concerns all rows, e.g. a full disk.
         except Exception:
             if len(rows) == 1:
-                self._reject(number, f"the span {rows[0].span_id} could not be kept")
+                self._reject(number, f"failed to store span {rows[0].span_id}")
                 return
             half = len(rows) // 2
             await self._store_rows(rows[:half], number)
@@ -364,11 +365,11 @@ def _parse_record(line: FileLine, project: str) -> "Span | str":
     from palaver.traces.model import Span
 
     if len(line.text) > _MAX_RECORD_BYTES:
-        return f"it has more than {_MAX_RECORD_BYTES} bytes"
+        return f"larger than {_MAX_RECORD_BYTES:,} bytes"
     try:
         span = msgspec.json.decode(line.text, type=Span)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        return f"it is no record: {error}"
+        return f"not a valid span record: {error}"
     return next(_find_record_faults(span), None) or msgspec.structs.replace(span, project=project)
 
 
@@ -378,6 +379,6 @@ def _find_record_faults(span: "Span") -> Iterator[str]:
     if not _SPAN_ID.fullmatch(span.span_id) or (span.parent_id and not _SPAN_ID.fullmatch(span.parent_id)):
         yield "span_id or parent_id is not 16 hexadecimal digits"
     if span.start.tzinfo is None or not _EARLIEST <= span.start <= _LATEST:
-        yield "start is no time with a zone, from 1970 on"
+        yield "start is not a time with a time zone from 1970 or later"
     if not 0 <= span.duration_ms <= _MAX_DURATION_MS:
-        yield "duration_ms is negative, or too large"
+        yield "duration_ms is negative or too large"

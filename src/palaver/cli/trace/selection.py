@@ -46,8 +46,8 @@ _MAX_LISTED_IDS = 5
 
 def filter_options(command: CommandT) -> CommandT:
     """Add --filter and --search: `def command(filters: tuple[str, ...], search: str | None)`."""
-    text = "Like status=error, duration_ms>2000, model~gpt, http.route=/chat (an attribute); or JSON. Repeat it."
-    command = click.option("--search", help='Only those with these words, and "phrases".')(command)
+    text = "Condition: status=error, duration_ms>2000, model~gpt, http.route=/chat (attribute) or JSON. Repeatable."
+    command = click.option("--search", help='Only traces with these words or "phrases".')(command)
     return click.option("--filter", "filters", multiple=True, metavar="CONDITION", help=text)(command)
 
 
@@ -82,7 +82,9 @@ def _parse_condition(text: str) -> dict[str, Any]:
             raise click.UsageError(f"--filter: {error.message}") from None
     match = _CONDITION_PATTERN.fullmatch(text.strip())
     if match is None:
-        raise click.UsageError(f"--filter {text!r}: write a name, one of {' '.join(_OPERATORS)}, and a value.")
+        raise click.UsageError(
+            f"Invalid --filter {text!r}: expected a name, one of {' '.join(_OPERATORS)}, and a value."
+        )
     name, operator, value = match[1].strip(), match[2], match[3]
     return _parse_field(_FIELD_ALIASES.get(name, name)) | {
         "op": _OPERATORS[operator],
@@ -99,7 +101,7 @@ def _parse_field(name: str) -> dict[str, Any]:
     if similar:  # Reported, because a typo would silently match nothing.
         as_json = f'{{"attribute": "{name}", …}}'
         raise click.UsageError(
-            f"--filter: there is no field {name!r}: {similar[0]}? An attribute is asked for as {as_json}."
+            f"--filter: unknown field {name!r}. Did you mean {similar[0]!r}? To filter on an attribute, use {as_json}."
         )
     return {"attribute": name}
 
@@ -125,7 +127,9 @@ def parse_time(text: str | None, option: str) -> datetime | None:
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:
-        raise click.UsageError(f"{option} {text!r}: give 2026-11-15, 2026-11-15T07:20:00Z, 30m, 12h or 7d.") from None
+        raise click.UsageError(
+            f"Invalid {option} {text!r}: use 2026-11-15, 2026-11-15T07:20:00Z, 30m, 12h or 7d."
+        ) from None
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed
 
 
@@ -142,6 +146,6 @@ def require_trace_id(db: "Connection", project: str, text: str) -> str:
     if len(ids) == 1:
         return ids[0]
     if not ids:
-        raise NotFound(f"There is no trace {text[:80]!r} in the project {project}: see palaver trace tail.")
+        raise NotFound(f"Trace {text[:80]!r} not found in project {project!r}. See `palaver trace tail`.")
     names = ", ".join(ids[:_MAX_LISTED_IDS]) + (", …" if len(ids) > _MAX_LISTED_IDS else "")
-    raise NotFound(f"Several traces begin with {prefix}: {names}")
+    raise NotFound(f"Trace {prefix!r} is ambiguous. Matches: {names}.")

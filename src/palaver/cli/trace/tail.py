@@ -1,4 +1,4 @@
-"""palaver trace tail: follow new traces or spans, a line each."""
+"""palaver trace tail: print new traces or spans, one per line."""
 
 import asyncio
 import time
@@ -29,18 +29,27 @@ _MAX_REMEMBERED_TRACES = 20_000
 
 
 @click.command(name="tail")
-@click.option("-n", "--lines", type=click.IntRange(0, 1000), default=10, show_default=True, help="Of what is there.")
-@click.option("--spans", "by_span", is_flag=True, help="Every span, and not a line for each trace.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object on each line.")
+@click.option(
+    "-n",
+    "--lines",
+    type=click.IntRange(0, 1000),
+    default=10,
+    show_default=True,
+    help="Number of existing traces to show first.",
+)
+@click.option("--spans", "by_span", is_flag=True, help="Show every span instead of one line per trace.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @filter_options
 @project_option("traces")
 @db_option
 def tail_traces(
     lines: int, by_span: bool, as_json: bool, filters: tuple[str, ...], search: str | None, project: str, db: str | None
 ) -> int:
-    """Follow new traces, a line each: time (UTC), end, name, duration, tokens in + out, input → output. Ctrl+C ends it.
+    """Print new traces as they arrive, one per line. Press Ctrl+C to stop.
 
-    What is asked for is asked of the span that stands for a trace: its root. With --spans, of each span.
+    Columns: time (UTC), status, name, duration, input + output tokens,
+    input → output. Filters apply to the root span of each trace; with --spans,
+    to every span.
 
     \b
     Examples:

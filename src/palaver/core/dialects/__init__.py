@@ -54,12 +54,12 @@ def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
     if segments is None:
         index, why = explain_rejection(value)
         error_pointer = f"{pointer}/{index}" if index is not None else pointer
-        subject = f"Message {index}" if index is not None else "The history"
+        subject = f"Message {index}" if index is not None else "The message history"
         raise InvalidMessages(f"{subject} {why}.", pointer=error_pointer)
     try:
         return read_segments(segments)
     except json.NotJson as error:
-        raise InvalidMessages(f"The history holds {error}.", pointer=pointer) from None
+        raise InvalidMessages(f"The message history contains {error}.", pointer=pointer) from None
 
 
 def read_segments(segments: Sequence[Segment]) -> list[Message]:

@@ -41,14 +41,14 @@ from palaver.core.messages import (
 )
 
 LOSSES: Sequence[str] = (
-    "ids, names and metadata of messages; a developer's message becomes the system's",
-    "results inside a message that is not a tool's become tool messages, and split it; what else a tool message holds",
-    "empty texts, refusals and reasoning vanish; annotations; a refusal becomes text",
-    "an empty signature of reasoning; reasoning that has nothing else is redacted",
-    "a second call of the same id in one message",
-    "arguments that are an object keep their value, not their text; none become `{}`",
-    "a tool result that is not text, nothing or blocks becomes its JSON text; blocks of text become one text",
-    "a file's media type where its content is elsewhere (an image stays one), and all but one of its places",
+    "ids, names and metadata of messages; developer messages become system messages",
+    "tool results outside a tool message become separate tool messages; other parts of a tool message",
+    "empty texts, refusals and reasoning; annotations; a refusal becomes text",
+    "empty reasoning signatures; reasoning with only a signature becomes redacted reasoning",
+    "a second call with the same id in one message",
+    "object arguments keep their value but not their exact text; empty arguments become `{}`",
+    "a tool result that is not text, null or blocks becomes JSON text; text blocks are joined",
+    "a file's media type if its content is not inline (an image stays an image), and all but one of its locations",
     "the filename of an image, the detail of any file",
 )
 

@@ -41,15 +41,15 @@ from palaver.core.messages import (
 
 LOSSES: Sequence[str] = (
     "ids and metadata of messages",
-    "neighbouring texts become one, and so do reasoning and refusals wherever they stand; empty ones vanish",
-    "reasoning comes first, then text and files, refusal, calls, data",
+    "adjacent texts are joined, as are all reasoning and all refusals; empty ones are dropped",
+    "the order of parts: reasoning comes first, then text and files, refusal, calls, data",
     "annotations other than url, and those of all but the first text; encrypted reasoning",
-    "a user's, system's or developer's reasoning, refusal, calls and annotations",
-    "a second call of the same id in one message",
-    "a tool result that is not text becomes its JSON text",
-    "results inside a message that is not a tool's become tool messages, and split it; what else a tool message holds",
-    "a file's media type where its content is elsewhere (an image stays one), and all but one of its places",
-    "the filename of an image or a sound, the detail of anything but an image",
+    "reasoning, refusals, calls and annotations of user, system and developer messages",
+    "a second call with the same id in one message",
+    "a tool result that is not text becomes JSON text",
+    "tool results outside a tool message become separate tool messages; other parts of a tool message",
+    "a file's media type if its content is not inline (an image stays an image), and all but one of its locations",
+    "the filename of an image or audio file, the detail of anything but an image",
 )
 
 _TEXT_TYPES = ("text", "input_text", "output_text")

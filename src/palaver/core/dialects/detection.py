@@ -508,5 +508,5 @@ def explain_rejection(value: object) -> tuple[int | None, str]:
                 return index, "is not an object"
             if speaker_role(message) is None:
                 return index, "has no role"
-            return index, "says nothing that we can read (content, parts, tool_calls …)"
+            return index, "has no supported content (content, parts, tool_calls, …)"
     return None, "has no message with a known role"

@@ -42,13 +42,13 @@ from palaver.core.messages import (
 )
 
 LOSSES: Sequence[str] = (
-    "ids, names and metadata of messages; a developer's message becomes the system's",
+    "ids, names and metadata of messages; developer messages become system messages",
     "empty texts, empty reasoning that is not encrypted; annotations",
-    "results inside a message that is not a tool's become tool messages, and split it; what else a tool message holds",
-    "the name of a tool message whose call stands before it",
-    "a second call of the same id in one message; a call without an id gets one, and so does its result",
-    "a call's arguments keep their value, not their text: none become `{}`, no object becomes one with it",
-    "all but one of a file's places, its detail; a url without a scheme becomes the id of a stored file",
+    "tool results outside a tool message become separate tool messages; other parts of a tool message",
+    "the name of a tool message whose call precedes it",
+    "a second call with the same id in one message; a call without an id gets one, and so does its result",
+    "arguments keep their value but not their exact text: empty ones become `{}`, non-objects are wrapped in an object",
+    "all but one of a file's locations, its detail; a URL without a scheme becomes the id of a stored file",
 )
 
 _OBJECT = (dict,)

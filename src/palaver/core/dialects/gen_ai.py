@@ -42,12 +42,12 @@ from palaver.core.messages import (
 )
 
 LOSSES: Sequence[str] = (
-    "ids and metadata of messages; one that says nothing gets an empty text",
-    "results inside a message that is not a tool's become tool messages, and split it",
-    "a call without an id gets one; a result without an id answers the first such call that has none yet",
-    "a second call of the same id in one message",
-    "a result that is a list of nothing but text parts becomes their text",
-    "all but one of a file's places; one that has none becomes empty, a `data:` URL what it holds",
+    "ids and metadata of messages; an empty message gets an empty text",
+    "tool results outside a tool message become separate tool messages",
+    "a call without an id gets one; a result without an id answers the first such call without a result",
+    "a second call with the same id in one message",
+    "a result that is a list of only text parts becomes their text",
+    "all but one of a file's locations; a file without any becomes empty, a `data:` URL becomes its content",
 )
 
 _RAW = "gen-ai:"

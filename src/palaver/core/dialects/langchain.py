@@ -39,16 +39,16 @@ from palaver.core.messages import (
 )
 
 LOSSES: Sequence[str] = (
-    "metadata of messages; an assistant's message of which nothing is left",
-    "neighbouring texts become one, and refusals become text; empty ones vanish",
+    "metadata of messages; assistant messages that end up empty",
+    "adjacent texts are joined, and refusals become text; empty ones are dropped",
     "reasoning, data and annotations",
-    "calls come last, those whose arguments are no object after the others; a second one of the same id in one message",
-    "calls of anybody but the assistant",
-    "a call's arguments keep their value, not their text, where they are an object; none become `{}`",
+    "calls come last, those with non-object arguments at the end; a second call with the same id in one message",
+    "calls outside assistant messages",
+    "object arguments keep their value but not their exact text; empty arguments become `{}`",
     "a call without an id or a name gets one",
-    "a tool result that is not text becomes its JSON text; its message, if it has no name, gets the tool's",
-    "results inside a message that is not a tool's become tool messages, and split it; what else a tool message holds",
-    "all but one of a file's places, its detail",
+    "a tool result that is not text becomes JSON text; its message gets the tool's name if it has none",
+    "tool results outside a tool message become separate tool messages; other parts of a tool message",
+    "all but one of a file's locations, its detail",
 )
 
 _TEXT_TYPES = ("text", "", "output_text", "input_text")

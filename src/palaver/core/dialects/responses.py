@@ -46,18 +46,18 @@ from palaver.core.messages import (
 )
 
 LOSSES: Sequence[str] = (
-    "names and metadata of messages; the id of a message that says nothing itself",
-    "an assistant's messages are cut anew: text starts one unless only reasoning precedes it, and so does reasoning",
-    "empty texts, empty reasoning, and an assistant's message of which nothing is left",
-    "annotations of anybody but the assistant; of a url its file, of a file its url and end, of a span both",
-    'what is unknown of an annotation becomes `""`, 0 or the length of the text, and a `""` in it unknown',
-    "a user's, system's or developer's reasoning, refusal, calls and data (an approval stays)",
-    "a tool result that is neither text nor a list of content parts becomes its JSON text",
-    "results inside a message that is not a tool's become tool messages, and split it; what else a tool message holds",
-    "a user's file: its media type where its content is elsewhere (an image stays one), all but one of its places",
-    "the filename of a user's image or sound, the detail of anything but an image",
-    "an approval becomes the user's message; of a request for one all but id, name and arguments",
-    "a custom tool's call and its output become those of a function",
+    "names and metadata of messages; the id of a message without content of its own",
+    "assistant messages are split again: text starts one unless only reasoning precedes it, and so does reasoning",
+    "empty texts, empty reasoning, and assistant messages that end up empty",
+    "annotations outside assistant messages; the file of a url, the url and end of a file, both of a span",
+    'unknown fields of an annotation become `""`, 0 or the length of the text, and `""` becomes unknown',
+    "reasoning, refusals, calls and data of user, system and developer messages (approvals are kept)",
+    "a tool result that is neither text nor a list of content parts becomes JSON text",
+    "tool results outside a tool message become separate tool messages; other parts of a tool message",
+    "the media type of a user's file if its content is not inline (an image stays an image), and all but one location",
+    "the filename of a user's image or audio file, the detail of anything but an image",
+    "an approval becomes a user message; an approval request keeps only its id, name and arguments",
+    "custom tool calls and their outputs become function calls and outputs",
 )
 
 RAW = "responses:"

@@ -44,15 +44,15 @@ from palaver.core.messages import (
 )
 
 LOSSES: Sequence[str] = (
-    "names of messages; a developer's message becomes the system's; one without an id gets one",
-    "messages of one turn become one: only the first keeps its id and metadata, and empty ones vanish",
-    "a result stands after the message with its call, and splits it; one without a call before it, or a second one",
-    "what else a tool message holds, and its id, name and metadata",
-    "calls of anybody but the assistant, and a second one of the same id in one message; one without an id gets one",
-    "a call's arguments keep their value, not their text: none become `{}`, a JSON string loses its quotes",
-    "a failed result that is not text becomes its JSON text",
-    "of annotations all but the url and title of a url, the title of a file",
-    "all but one of a file's places, its detail; data named `file` that looks like a stored file becomes one",
+    "names of messages; developer messages become system messages; a message without an id gets one",
+    "messages of one turn are merged: only the first keeps its id and metadata, and empty ones are dropped",
+    "a result moves after the message with its call and splits it; results without an earlier call, and repeated ones",
+    "other parts of a tool message, and its id, name and metadata",
+    "calls outside assistant messages, a second call with the same id in one message; a call without an id gets one",
+    "arguments keep their value but not their exact text: empty ones become `{}`, a JSON string loses its quotes",
+    "a failed result that is not text becomes JSON text",
+    "annotations, except the url and title of a url and the title of a file",
+    "all but one of a file's locations, its detail; data named `file` that looks like a stored file becomes one",
 )
 
 RAW = "ui-message:"

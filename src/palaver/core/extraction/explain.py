@@ -79,7 +79,7 @@ def explain_absence(
         if len(reasons) > MAX_REASONS:
             return (
                 *islice(reasons.values(), MAX_REASONS),
-                Reason("", f"there are more than {MAX_REASONS} such places"),
+                Reason("", f"has more than {MAX_REASONS} candidates; the rest are not listed"),
             )
     return tuple(reasons.values())
 
@@ -114,7 +114,7 @@ def _visit(value: object, location: _Location, search: _Search, seen: _Visited) 
         if below.depth <= MAX_SEARCH_DEPTH:
             yield from _visit(inner, below, search, seen)
         elif isinstance(inner, list | dict):
-            yield Reason(below.path, f"stands below more than {MAX_SEARCH_DEPTH} keys, too deep to be looked at")
+            yield Reason(below.path, f"is nested more than {MAX_SEARCH_DEPTH} keys deep and was not searched")
     yield from _explain_responses(fields, location, search)
     yield from _explain_messages(fields, location, search)
 
@@ -161,7 +161,7 @@ def _explain_responses(value: Object, location: _Location, search: _Search) -> I
                 _response_message(key, entry, search) for entry in _entries(key, list_items(cast("list[Any]", listed)))
             ]
             messages = [message for message in candidates if message is not None]
-            why = search.describe_fault(messages) if messages or listed == [] else "no element of it holds a message"
+            why = search.describe_fault(messages) if messages or listed == [] else "has no element with a message"
             yield Reason(location.below(key).path, why)
 
 
@@ -187,7 +187,7 @@ def _other_conversations(value: object, search: _Search) -> Iterator[Reason]:
     for key, item in islice(Object.items(cast("Object", value)), MAX_REASONS):
         if key not in known and isinstance(item, list | dict) and read_conversation(cast("object", item)) is not None:
             path = _Location().below(json.replace_surrogates(_short_name(key))).path
-            yield Reason(path, "holds a conversation, but is not one of the keys that are looked under")
+            yield Reason(path, "contains a conversation, but this key is not searched")
 
 
 # Faults
@@ -195,7 +195,7 @@ def _other_conversations(value: object, search: _Search) -> Iterator[Reason]:
 
 def _wide_fault(messages: list[Any]) -> str:
     if len(messages) > 1 and all(isinstance(element, list) for element in messages):
-        return f"holds {len(messages)} lists, and several are no conversation"
+        return f"contains {len(messages)} lists, not a single conversation"
     return _describe_fault(messages, *explain_rejection(messages))
 
 
@@ -206,7 +206,7 @@ def _strict_fault(messages: list[Any]) -> str:
                 return _describe_fault(messages, index, "is not an object")
             if speaker_role(cast("Object", element)) is None:
                 return _describe_fault(messages, index, "has no role")
-            return _describe_fault(messages, index, "says nothing that the strict search reads")
+            return _describe_fault(messages, index, "has no content that the strict search supports")
     return _describe_fault(messages, None, "has no message with a known role")
 
 
@@ -220,9 +220,9 @@ def _describe_fault(messages: list[Any], index: int | None, why: str) -> str:
     element = messages[index]
     if isinstance(element, dict) and speaker_role(cast("Object", element)) is None:
         if read_conversation(cast("object", element)) is not None:
-            return f"element {index} {why}; it holds a conversation, but a list is not searched inside"
+            return f"element {index} {why}; it contains a conversation, but list elements are not searched"
         keys = _join_names(Object.keys(cast("Object", element)))
-        why = f"{why} (it has {keys})" if keys else f"{why}: it is empty"
+        why = f"{why} (keys: {keys})" if keys else f"{why}: it is empty"
     return f"element {index} {why}"
 
 
@@ -230,25 +230,25 @@ def _text_fault(text: str, location: _Location, search: _Search) -> str:
     if text[0] not in "{[":
         return "is text, not messages"
     if not search.max_nested_texts:
-        return "is text, and the strict search opens none"
+        return "is JSON text, which the strict search does not decode"
     if location.nested_texts == search.max_nested_texts:
-        return f"is text in a text in a text: no more than {MAX_NESTED_TEXTS} are opened"
-    return "is text that begins like JSON and is none: was it cut off, or is it nested too deep?"
+        return f"is JSON text nested more than {MAX_NESTED_TEXTS} levels deep, so it was not decoded"
+    return "looks like JSON but is invalid; it may be truncated or nested too deep"
 
 
 def _describe_value(value: object) -> str:
     match value:
         case dict():
             keys = _join_names(Object.keys(cast("Object", value)))
-            return f"has no list under any of the known keys (it has {keys})" if keys else "is an empty object"
+            return f"has no list under a known key (keys: {keys})" if keys else "is an empty object"
         case None:
             return "is null"
         case bool():
-            return "is true or false"
+            return "is a boolean"
         case int() | float():
             return "is a number"
         case str():
-            return "is empty text"
+            return "is an empty string"
         case _:
             return "is not a JSON value"
 

@@ -25,7 +25,7 @@ from palaver.core.messages import Message, Role
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """The space that a cell has."""
+    """The space available in a cell."""
 
     lines: int = 10
     """Lines of the block. A message takes one for its role and at least one for its text."""
@@ -62,7 +62,7 @@ class MessagePreview(msgspec.Struct, frozen=True):
     """Number of characters left out."""
     calls: tuple[str, ...]
     attachments: int
-    """Files and data."""
+    """Number of files and data parts."""
 
 
 class ChatPreview(_PreviewBase, frozen=True, tag="chat"):
@@ -77,11 +77,11 @@ class ChatPreview(_PreviewBase, frozen=True, tag="chat"):
     dialect: Dialect
     messages: tuple[MessagePreview, ...]
     more: int
-    """Messages that are not shown."""
+    """Number of messages not shown."""
 
 
 class TextPreview(_PreviewBase, frozen=True, tag="text"):
-    """A text."""
+    """Plain text."""
 
     text: str
     """One line."""
@@ -100,7 +100,7 @@ class JsonPreview(_PreviewBase, frozen=True, tag="json"):
 
 
 class EmptyPreview(_PreviewBase, frozen=True, tag="empty"):
-    """Nothing: null, or a text without characters."""
+    """Null or an empty string."""
 
     text: str = ""
 

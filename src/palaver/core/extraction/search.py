@@ -126,7 +126,7 @@ def _remove_placeholders(message: Message, dialect: Dialect, placeholders: list[
 
 
 class Conversation(msgspec.Struct, frozen=True):
-    """A conversation that was found in a value."""
+    """A conversation found in a value."""
 
     messages: tuple[Message, ...]
     dialect: Dialect

@@ -22,7 +22,7 @@ def score_budgets(amounts: Mapping[str, tuple[float, float]]) -> Score:
     return Score(
         not over,
         min(ratios.values()),
-        reason=f"over the budget: {', '.join(over)}" if over else "",
+        reason=f"over budget: {', '.join(over)}" if over else "",
         details={name: actual for name, (actual, _) in amounts.items()},
     )
 
@@ -30,27 +30,27 @@ def score_budgets(amounts: Mapping[str, tuple[float, float]]) -> Score:
 @evaluator(title="Latency budget")
 async def latency_budget(
     case: Case,
-    max_seconds: Annotated[float, Meta(ge=0, description="How long the whole answer may take.")],
+    max_seconds: Annotated[float, Meta(ge=0, description="Maximum time for the whole answer, in seconds.")],
     first_output: Annotated[
-        Annotated[float, Meta(ge=0)] | None, Meta(description="How long its first words may take, in seconds.")
+        Annotated[float, Meta(ge=0)] | None, Meta(description="Maximum time to the first output, in seconds.")
     ] = None,
 ) -> Score:
-    """The answer came within so many seconds; the score is the budget's share of what it took, at most 1."""
+    """The answer took no longer than the budget. The score is budget / actual time, at most 1."""
     amounts = {"seconds": (case.latency, max_seconds)}
     if first_output is not None:
         if case.first_output is None:
-            raise Skip("no_first_output", "it is not known when the first words came")
+            raise Skip("no_first_output", "the time to first output is unknown")
         amounts["first_output"] = (case.first_output, first_output)
     return score_budgets(amounts)
 
 
 @evaluator(title="Cost budget", needs={"usage"})
 async def cost_budget(
-    case: Case, max_cost: Annotated[float, Meta(ge=0, description="What all turns of it may cost together.")]
+    case: Case, max_cost: Annotated[float, Meta(ge=0, description="Maximum cost of all turns together.")]
 ) -> Score:
-    """The answer cost no more than this; the score is the budget's share of what it cost, at most 1."""
+    """The answer cost no more than the budget. The score is budget / actual cost, at most 1."""
     if case.usage is None or case.usage.cost is None:
-        raise Skip("no_usage", "it is not known what the answer cost")
+        raise Skip("no_usage", "the cost of the answer is unknown")
     return score_budgets({"cost": (case.usage.cost, max_cost)})
 
 
@@ -59,20 +59,20 @@ _MaxTokens = Annotated[int, Meta(ge=0)] | None
 
 def _check_token_budget(parameters: Any, _context: EvaluatorContext) -> None:
     if parameters.max_input is None and parameters.max_output is None and parameters.max_total is None:
-        raise InvalidValue("Give one of max_input, max_output and max_total.", pointer="/parameters")
+        raise InvalidValue("at least one of max_input, max_output and max_total is required.", pointer="/parameters")
 
 
 @evaluator(title="Token budget", needs={"usage"}, check=_check_token_budget)
 async def token_budget(
     case: Case,
-    max_input: Annotated[_MaxTokens, Meta(description="Tokens that went in, in all turns.")] = None,
-    max_output: Annotated[_MaxTokens, Meta(description="Tokens that came out, in all turns.")] = None,
-    max_total: Annotated[_MaxTokens, Meta(description="Both together.")] = None,
+    max_input: Annotated[_MaxTokens, Meta(description="Maximum input tokens of all turns together.")] = None,
+    max_output: Annotated[_MaxTokens, Meta(description="Maximum output tokens of all turns together.")] = None,
+    max_total: Annotated[_MaxTokens, Meta(description="Maximum input and output tokens of all turns together.")] = None,
 ) -> Score:
-    """The answer took no more tokens than this; the score is the smallest share of a budget, at most 1."""
+    """The answer used no more tokens than the budgets. The score is the lowest budget / actual, at most 1."""
     usage = case.usage
     if usage is None:
-        raise Skip("no_usage", "it is not known how many tokens the answer took")
+        raise Skip("no_usage", "the token usage of the answer is unknown")
     budgets = {
         "input_tokens": (usage.input_tokens, max_input),
         "output_tokens": (usage.output_tokens, max_output),

@@ -189,7 +189,7 @@ def _normalize_url(address: str) -> str:
 
 def _check_citations(parameters: Any, _context: EvaluatorContext) -> None:
     if marker_pattern(parameters.marker) is None:
-        raise InvalidValue("In a marker n stands for the number, once: [n].", pointer="/parameters/marker")
+        raise InvalidValue("marker must contain n exactly once, as in [n].", pointer="/parameters/marker")
     if parameters.sources is not None:
         try:
             json_values.parse_path(parameters.sources)
@@ -202,14 +202,16 @@ def citations(
     case: Case,
     *,
     sources: Annotated[
-        str | None, Meta(description="Where in the inputs they are; without it, what tools gave.")
+        str | None, Meta(description="Path of the sources in the inputs (default: tool results).")
     ] = None,
     style: Annotated[CitationStyle, Meta(description="What counts as a citation.")] = "both",
-    marker: Annotated[str, Meta(max_length=40, description="How a marker looks; n is the number.")] = "[n]",
-    min: Annotated[int, Meta(ge=0, description="How many citations at least.")] = 1,
-    supported: Annotated[bool, Meta(description="Must the source say so, nearly?")] = False,
+    marker: Annotated[str, Meta(max_length=40, description="Marker format; n is the number.")] = "[n]",
+    min: Annotated[int, Meta(ge=0, description="Minimum number of citations.")] = 1,
+    supported: Annotated[
+        bool, Meta(description="Require each source to contain the statement, at least approximately.")
+    ] = False,
 ) -> Score:
-    """Each annotation or marker `[n]`, of at least `min`, is a source: of a path in the inputs, else of the tools.
+    """Every citation (an annotation or a marker such as `[n]`) refers to a source, and there are at least `min`.
 
     `supported` also requires that the source's text contains the statement, at least approximately.
     """
@@ -225,7 +227,7 @@ def citations(
         score=(len(cited) - len(invalid_names)) / len(cited) if cited else 0.0,
         reason=f"no source for {', '.join(dict.fromkeys(invalid_names))}"
         if invalid_names
-        else f"{len(cited)} citations; wanted {min} or more"
+        else f"citations: {len(cited)}, expected at least {min}"
         if len(cited) < min
         else "",
         details={"sources": len(numbered_sources), "citations": details},
@@ -237,7 +239,7 @@ def _source_values(case: Case, sources: str | None) -> list[Any]:
         return [result.output for message in case.messages for result in message.tool_results if not result.is_error]
     value = case.inputs[sources] if sources in case.inputs else json_values.value_at(case.inputs, sources)
     if value is UNSET:
-        raise Skip("no_sources", f"the inputs have no {sources!r}")
+        raise Skip("no_sources", f"the inputs have no value at {sources!r}")
     return [value]
 
 

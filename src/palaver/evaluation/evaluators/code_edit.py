@@ -21,7 +21,7 @@ PART_NAME = "code-edit"
 def _check_code_edit(parameters: Any, _context: EvaluatorContext) -> None:
     requested = (parameters.checks, parameters.equals, parameters.must_contain, parameters.must_not_contain)
     if not any(requested) and parameters.base_from is None:
-        raise InvalidValue("Name a check.", pointer="/parameters/checks")
+        raise InvalidValue("at least one check is required.", pointer="/parameters/checks")
     if parameters.base_from is not None:
         try:
             json_values.parse_path(parameters.base_from)
@@ -34,18 +34,22 @@ def code_edit(
     case: Case,
     *,
     checks: Annotated[
-        list[Literal["applied", "parses", "changed"]], Meta(description="What is asked of every edit.")
+        list[Literal["applied", "parses", "changed"]], Meta(description="Checks that the edit must pass.")
     ] = ["applied", "parses", "changed"],  # noqa: B006 - never changed
     base_from: Annotated[
-        str | None, Meta(description="Where in the inputs the code is that it must start from.")
+        str | None, Meta(description="Path in the inputs of the code that the edit must start from.")
     ] = None,
-    equals: Annotated[bool, Meta(description="Must the code be the expected one?")] = False,
-    ignore_space: Annotated[bool, Meta(description="Compare without white space.")] = False,
-    must_contain: Annotated[str | list[str], Meta(description="What must be in the code.")] = [],  # noqa: B006
-    must_not_contain: Annotated[str | list[str], Meta(description="What must not be in it.")] = [],  # noqa: B006
+    equals: Annotated[bool, Meta(description="Require the code to equal the expected code.")] = False,
+    ignore_space: Annotated[bool, Meta(description="Ignore white space when comparing code.")] = False,
+    must_contain: Annotated[
+        str | list[str], Meta(description="Text, or list of texts, that the code must contain.")
+    ] = [],  # noqa: B006
+    must_not_contain: Annotated[
+        str | list[str], Meta(description="Text, or list of texts, that the code must not contain.")
+    ] = [],  # noqa: B006
     expected_from: ExpectedFrom = None,
 ) -> Score:
-    """The last code edit: every edit applied, the result parses and differs, and what else is asked; score = share."""
+    """The last code edit passes all checks, by default: applied, parses and changed. The score is the share passed."""
     expected = _expected_code(case, expected_from) if equals else ""
     edit = _last_edit(case)
     if edit is None:
@@ -69,7 +73,7 @@ def code_edit(
     return Score(
         passed=not failed,
         score=1 - len(failed) / len(results),
-        reason=f"not {', '.join(failed)}" if failed else "",
+        reason=f"failed checks: {', '.join(failed)}" if failed else "",
         details={"checks": results},
     )
 
@@ -99,7 +103,7 @@ def _expected_code(case: Case, expected_from: str | None) -> str:
     expected = Target(expected_from=expected_from).expected(case)
     code = cast("dict[str, Any]", expected).get("code") if isinstance(expected, dict) else expected
     if not isinstance(code, str):
-        raise Skip("no_expected", "what is expected is no code: a text, or an object with the text `code`")
+        raise Skip("no_expected", "the expected answer is not code (text, or an object with the text 'code')")
     return code
 
 

@@ -31,7 +31,8 @@ def find_child(key: str, context: EvaluatorContext, pointer: str) -> Evaluator:
     try:
         return context.evaluator(key)
     except InvalidValue as error:
-        raise InvalidValue(error.message, pointer=pointer) from None
+        message = f"{error.message[:1].lower()}{error.message[1:]}"  # The parent's name precedes it.
+        raise InvalidValue(message, pointer=pointer) from None
 
 
 def bind_child(key: str, parameters: Mapping[str, Any], context: EvaluatorContext, pointer: str) -> BoundEvaluator:
@@ -66,7 +67,7 @@ def describe_score(record: ScoreRecord) -> dict[str, Any]:
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One of those that are combined."""
+    """An evaluator with its parameters and weight."""
 
     key: str
     parameters: dict[str, Any] = {}
@@ -82,13 +83,15 @@ def _check_combine(parameters: Any, context: EvaluatorContext) -> None:
 async def combine(
     case: Case,
     context: EvaluatorContext,
-    of: Annotated[list[Part], Meta(min_length=1, max_length=50, description="The evaluators.")],
-    pass_: Annotated[Literal["all", "any", "weighted"], Meta(description="When it has passed.")] = "all",  # noqa: S107 - not a password
-    threshold: Annotated[float, Meta(ge=0, le=1, description="From which mean on it has passed, if weighted.")] = 0.5,
+    of: Annotated[list[Part], Meta(min_length=1, max_length=50, description="Evaluators to combine.")],
+    pass_: Annotated[Literal["all", "any", "weighted"], Meta(description="What must pass.")] = "all",  # noqa: S107 - not a password
+    threshold: Annotated[
+        float, Meta(ge=0, le=1, description="Minimum weighted mean to pass, if `pass` is weighted.")
+    ] = 0.5,
 ) -> Score:
-    """The weighted mean of other evaluators; passed when all pass, any does, or the mean reaches the threshold.
+    """The weighted mean of other evaluators. Passes if all pass, any passes, or the mean reaches the threshold.
 
-    One that skips a case is left out of it.
+    Evaluators that skip the case are left out.
     """
     total = total_weight = 0.0
     passes: list[bool] = []
@@ -114,7 +117,7 @@ async def combine(
 
 
 class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The evaluator that is asked."""
+    """An evaluator with its parameters."""
 
     key: str
     parameters: dict[str, Any] = {}
@@ -128,12 +131,14 @@ def _check_per_turn(parameters: Any, context: EvaluatorContext) -> None:
 async def per_turn(
     case: Case,
     context: EvaluatorContext,
-    evaluator: Annotated[Named, Meta(description="Which one, with its parameters.")],
-    aggregate: Annotated[Literal["mean", "min", "last"], Meta(description="What of the turns' scores.")] = "mean",
+    evaluator: Annotated[Named, Meta(description="Evaluator to run on each turn.")],
+    aggregate: Annotated[
+        Literal["mean", "min", "last"], Meta(description="How to combine the turns' scores.")
+    ] = "mean",
 ) -> Score:
-    """What an evaluator says of each turn, as their mean, the least or the last; passed when all (or that one) pass.
+    """Another evaluator on each turn: the mean, minimum or last score. Passes if all turns (or the last one) pass.
 
-    A turn that was not reached has not passed; one that the evaluator skips is left out.
+    Turns that were not reached fail; turns that the evaluator skips are left out.
     """
     child = bind_child(evaluator.key, evaluator.parameters, context, "/parameters/evaluator")
     scores: list[float] = []
@@ -149,13 +154,13 @@ async def per_turn(
         if not result.is_skipped:
             scores, passes = [*scores, result.score or 0.0], [*passes, result.passed]
     if not scores:
-        raise Skip("no_turns", "there is no turn that could be scored")
+        raise Skip("no_turns", "no turn could be scored")
     decided = [passed for passed in passes if passed is not None]
     failed = [turn["turn"] for turn in details if _has_failed(turn)]
     return Score(
         passed=all(decided) if decided else None,
         score=min(scores) if aggregate == "min" else sum(scores) / len(scores),
-        reason=f"not passed in turn {', '.join(str(index + 1) for index in failed)}" if failed else "",
+        reason=f"failed in turn {', '.join(str(index + 1) for index in failed)}" if failed else "",
         details={"turns": details},
     )
 
@@ -167,7 +172,7 @@ def _has_failed(details: dict[str, Any]) -> bool:
 def _check_code(parameters: Any, context: EvaluatorContext) -> None:
     if parameters.ref in built_in():
         raise InvalidValue(
-            f"{parameters.ref} is built in: ask for it by its key. ref is an evaluator of your project.",
+            f"{parameters.ref!r} is a built-in evaluator. Use it by its key; ref is for your own evaluators.",
             pointer="/parameters/ref",
         )
     find_child(parameters.ref, context, "/parameters/ref")
@@ -178,10 +183,10 @@ def _check_code(parameters: Any, context: EvaluatorContext) -> None:
 async def code(
     case: Case,
     context: EvaluatorContext,
-    ref: Annotated[str, Meta(description="Its key, or its place: module:name.")],
-    parameters: Annotated[dict[str, Any], Meta(description="What it takes.")] = {},  # noqa: B006 - never changed
+    ref: Annotated[str, Meta(description="Key of the evaluator, or module:name.")],
+    parameters: Annotated[dict[str, Any], Meta(description="Parameters of the evaluator.")] = {},  # noqa: B006 - never changed
 ) -> Any:
-    """What the registered evaluator `ref` says of the case."""
+    """Run the registered evaluator `ref`."""
     child = bind_child(ref, parameters, context, "/parameters")
     result = await run_child(child, case)
     if result.is_skipped:

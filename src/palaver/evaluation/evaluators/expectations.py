@@ -40,7 +40,9 @@ def pattern_matches(pattern: str, text: str) -> bool:
     try:
         return _compile_pattern(pattern).search(text, timeout=PATTERN_TIMEOUT_S, concurrent=True) is not None
     except TimeoutError:
-        raise ScoringError("regex_timeout", f"{_shorten(pattern)} takes more than {PATTERN_TIMEOUT_S} s") from None
+        raise ScoringError(
+            "regex_timeout", f"matching {_shorten(pattern)} took longer than {PATTERN_TIMEOUT_S} s"
+        ) from None
 
 
 @lru_cache(maxsize=256)
@@ -55,9 +57,9 @@ def _shorten(text: str) -> str:
 
 
 _TEXT_CHECKS: Final[Mapping[str, tuple[Callable[[str, str], bool], str]]] = {
-    "equals": (lambda text, expected: text == expected, "is not"),
-    "contains": (lambda text, part: part in text, "lacks"),
-    "not_contains": (lambda text, part: part not in text, "has"),
+    "equals": (lambda text, expected: text == expected, "is not equal to"),
+    "contains": (lambda text, part: part in text, "does not contain"),
+    "not_contains": (lambda text, part: part not in text, "contains"),
     "matches": (lambda text, pattern: pattern_matches(pattern, text), "does not match"),
 }
 """Checks that each of the expected texts must pass, and the words for one that does not."""
@@ -65,12 +67,16 @@ _TEXT_CHECKS: Final[Mapping[str, tuple[Callable[[str, str], bool], str]]] = {
 
 def _text_fault(text: str, name: str, value: Any) -> str | None:
     if name == "any_of":
-        return None if any(part in text for part in as_name_list(value)) else "the text has none of those wanted"
+        return (
+            None
+            if any(part in text for part in as_name_list(value))
+            else "the text contains none of the expected texts"
+        )
     if name == "similar":
         from rapidfuzz import fuzz
 
         ratio, minimum = fuzz.ratio(text, value["to"]) / 100, value.get("min", 0.5)
-        return None if ratio >= minimum else f"the text is similar by {ratio:.2f}, wanted {minimum}"
+        return None if ratio >= minimum else f"similarity {ratio:.2f}, expected at least {minimum}"
     passes, words = _TEXT_CHECKS[name]
     failed = next((expected for expected in as_name_list(value) if not passes(text, expected)), None)
     return None if failed is None else f"the text {words} {_shorten(failed)}"
@@ -139,16 +145,16 @@ def _turn_fault(name: str, expect: Expect, turn: Turn) -> str | None:
         case "data":
             return _data_fault(value, turn)
         case "finish":
-            return None if turn.finish == value else f"it finished by {turn.finish}"
+            return None if turn.finish == value else f"the finish reason is {turn.finish!r}"
         case "refusal":
             reason = find_refusal(turn.messages, turn.text, turn.finish)
-            return None if (reason is not None) == value else reason or "it is no refusal"
+            return None if (reason is not None) == value else reason or "not a refusal"
         case "max_seconds":
-            return None if turn.latency <= value else f"it took {turn.latency:.3g} s"
+            return None if turn.latency <= value else f"took {turn.latency:.3g} s"
         case "max_tokens":
             if turn.usage is None:
-                return "no usage is known"
-            return None if turn.usage.output_tokens <= value else f"it has {turn.usage.output_tokens} tokens"
+                return "the token usage is unknown"
+            return None if turn.usage.output_tokens <= value else f"used {turn.usage.output_tokens} output tokens"
         case _:
             raise KeyError(name)
 
@@ -164,7 +170,8 @@ def _tools_fault(value: Any, turn: Turn, expect: Expect) -> str | None:
     mode = cast("SequenceMode", expect.get("order", "strict"))
     if compare_calls(calls, expected, mode=mode, match="ignore").passed:
         return None
-    return f"called {names or 'nothing'}; wanted {', '.join(call.name for call in expected) or 'nothing'} ({mode})"
+    wanted = ", ".join(call.name for call in expected)
+    return f"called {names or 'no tools'}; expected {wanted or 'none'} ({mode})"
 
 
 def _default_match(call: ExpectedCall) -> ExpectedCall:
@@ -175,16 +182,16 @@ def _default_match(call: ExpectedCall) -> ExpectedCall:
 def _json_fault(value: Any, turn: Turn) -> str | None:
     document = _turn_json(turn)
     if document is UNSET:
-        return "there is no JSON in the answer"
+        return "no JSON in the answer"
     for path, expected in cast("Mapping[str, Any]", value).items():
         try:
             actual = json_values.value_at(document, path)
         except ValueError as error:
             raise ScoringError("invalid_path", str(error)) from None
         if actual is UNSET:
-            return f"there is nothing at {path}"
+            return f"{path} is missing"
         if not json_equal(actual, expected):
-            return f"{path} is another"
+            return f"{path} differs from the expected value"
     return None
 
 
@@ -198,12 +205,12 @@ def _data_fault(value: Any, turn: Turn) -> str | None:
     name = value["name"]
     values = [part.value for part in _turn_data(turn) if part.name == name]
     if not values:
-        return f"there is no data named {name!r}"
+        return f"no data named {name!r}"
     expected = value.get("value", UNSET)
     return (
         None
         if expected is UNSET or any(json_equal(data, expected) for data in values)
-        else f"the data {name!r} is another"
+        else f"data {name!r} differs from the expected value"
     )
 
 
@@ -224,7 +231,7 @@ async def _run_judge_check(criterion: str, turn: Turn, context: EvaluatorContext
             reason = fields.get("reason")
             return ExpectationCheck("judge", passed=passed, reason=reason if isinstance(reason, str) else "")
         case _:
-            reason = "bad_verdict: the judge's answer does not fit"
+            reason = "bad_verdict: the verdict does not match the schema"
             return ExpectationCheck("judge", passed=False, reason=reason, error="bad_verdict")
 
 
@@ -241,15 +248,15 @@ def _judge_prompt(criterion: str, turn: Turn) -> str:
 async def turn_expectations(
     case: Case,
     context: EvaluatorContext,
-    aggregate: Annotated[Literal["mean", "min"], Meta(description="What of the turns' scores.")] = "mean",
+    aggregate: Annotated[Literal["mean", "min"], Meta(description="How to combine the turns' scores.")] = "mean",
 ) -> Score:
-    """All checks of all turns passed. A turn's score is the share of its checks; theirs the mean, or the least.
+    """All checks of all turns passed. A turn's score is the share of checks passed; the score is the mean or minimum.
 
-    Turns of which nothing is expected do not count, unless they were not reached.
+    Turns without expectations do not count, unless they were not reached.
     """
     results = [await check_turn(turn.expect, turn, context) for turn in case.turns]
     if not any(results):
-        raise Skip("no_expectations", "the case has no turn with an expectation")
+        raise Skip("no_expectations", "no turn of the case has expectations")
     for number, checks in enumerate(results, 1):
         for check in checks:
             if check.error is not None:

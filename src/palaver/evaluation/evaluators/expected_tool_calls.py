@@ -20,7 +20,7 @@ from palaver.testsets.scripts import json_contains
 
 ArgumentMatch = Literal["exact", "subset", "schema", "ignore"]
 SequenceMode = Literal["strict", "in_order", "unordered", "subset", "superset"]
-ExpectedFrom = Annotated[str | None, Meta(description="The column, or a path in the row, that holds what is expected.")]
+ExpectedFrom = Annotated[str | None, Meta(description="Column, or path in the row, with the expected answer.")]
 """Parameter of evaluators that compare with the expected answer but take no Target."""
 
 _ARGUMENTS_KEYS: Final = ("arguments", "args", "input", "parameters")

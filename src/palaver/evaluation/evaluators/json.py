@@ -27,12 +27,12 @@ def _check_contains_json(parameters: Any, _context: EvaluatorContext) -> None:
 def contains_json(
     case: Case,
     target: Target,
-    kind: Annotated[Literal["any", "object", "array"], Meta(description="Of which kind it must be.")] = "any",
+    kind: Annotated[Literal["any", "object", "array"], Meta(description="Required kind of JSON.")] = "any",
     schema: Annotated[
-        dict[str, Any] | bool | None, Meta(description="A JSON Schema (draft 2020-12) that it must meet.")
+        dict[str, Any] | bool | None, Meta(description="JSON Schema (draft 2020-12) that it must match.")
     ] = None,
 ) -> Score:
-    """The text contains a JSON object or array, whatever else it says. `[1]` in prose is a citation, not JSON."""
+    """The text contains a JSON object or array. In prose, `[1]` counts as a citation, not as JSON."""
     value = None if case.flags.is_chat else target.raw(case)
     is_json = isinstance(value, dict | list) and not target.stringify
     candidates = _nested_containers(value) if is_json else _json_candidates(target.text(case))
@@ -45,10 +45,9 @@ def contains_json(
         faults = [] if schema is None else schema_errors(candidate, schema)
         if not faults:
             return Score(passed=True)
-    label = "JSON" if kind == "any" else kind
-    return Score(
-        passed=False, reason=f"it does not meet the schema: {faults[0]}" if has_candidate else f"no {label} in the text"
-    )
+    label = "JSON" if kind == "any" else f"JSON {kind}"
+    reason = f"the JSON does not match the schema: {faults[0]}" if has_candidate else f"no {label} in the text"
+    return Score(passed=False, reason=reason)
 
 
 def _json_candidates(text: str) -> Iterator[Any]:
@@ -96,7 +95,7 @@ def expected_json(case: Case, target: Target) -> Any:
         return expected
     value = json_values.parse_json(expected)
     if value is UNSET:
-        raise ScoringError("expected_no_json", "what is expected is a text that is no JSON")
+        raise ScoringError("expected_no_json", "the expected answer is text that is not JSON")
     return value
 
 
@@ -107,21 +106,19 @@ _MAX_LISTED_PATHS = 20
 def json_diff(
     case: Case,
     target: Target,
-    compare: Annotated[
-        Literal["values", "types"], Meta(description="Must the values be equal, or only of the same kind?")
-    ] = "values",
+    compare: Annotated[Literal["values", "types"], Meta(description="Compare values, or only their types.")] = "values",
     *,
-    ignore_key_case: Annotated[bool, Meta(description="Are Name and name one key?")] = False,
+    ignore_key_case: Annotated[bool, Meta(description="Ignore upper and lower case in keys.")] = False,
     extra: Annotated[
-        Literal["count", "ignore"], Meta(description="What becomes of that which is not expected.")
+        Literal["count", "ignore"], Meta(description="Whether unexpected values count as differences.")
     ] = "count",
-    tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
+    tolerance: Annotated[float, Meta(ge=0, description="Maximum difference between numbers.")] = 0,
 ) -> Score:
-    """The share of leaves that are equal in the JSON of the answer and in what is expected."""
+    """The share of JSON values that are equal in the answer and the expected answer."""
     expected = _json_leaves(expected_json(case, target), ignore_key_case=ignore_key_case)
     value = target.value(case)
     if value is UNSET:
-        return Score(score=0.0, reason="there is no JSON in the answer")
+        return Score(score=0.0, reason="no JSON in the answer")
     actual = _json_leaves(value, ignore_key_case=ignore_key_case)
 
     def leaves_equal(leaf: Any, other_leaf: Any) -> bool:
@@ -157,21 +154,21 @@ def _json_leaves(value: Any, *, ignore_key_case: bool) -> dict[json_values.PathS
 def json_field_match(
     case: Case,
     target: Target,
-    path: Annotated[str, Meta(min_length=1, description="Where the field is: a.b[0], $.a[0] or /a/0.")],
-    equals: Annotated[Any | UnsetType, Meta(description="What it must be; by default what is expected.")] = UNSET,
-    tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
+    path: Annotated[str, Meta(min_length=1, description="Path of the field: a.b[0], $.a[0] or /a/0.")],
+    equals: Annotated[Any | UnsetType, Meta(description="Expected value (default: the expected answer).")] = UNSET,
+    tolerance: Annotated[float, Meta(ge=0, description="Maximum difference between numbers.")] = 0,
 ) -> Score:
-    """One field of the JSON in the answer is what is expected."""
+    """One field of the answer's JSON has the expected value."""
     expected = target.expected(case) if equals is UNSET else equals
     value = target.value(case)
     if value is UNSET:
-        return Score(passed=False, reason="there is no JSON in the answer")
+        return Score(passed=False, reason="no JSON in the answer")
     actual = target.value_at(path, value)
     if actual is UNSET:
-        return Score(passed=False, reason=f"there is nothing at {path}")
+        return Score(passed=False, reason=f"{path} is missing")
     if json_equal(target.fold_value(actual), target.fold_value(expected), tolerance=tolerance):
         return Score(passed=True)
-    return Score(passed=False, reason=f"what is at {path} differs from what is expected", details={"found": actual})
+    return Score(passed=False, reason=f"{path} differs from the expected value", details={"found": actual})
 
 
 _FieldPath = Annotated[str, Meta(min_length=1)]
@@ -183,11 +180,11 @@ def json_multi_field_match(
     target: Target,
     fields: Annotated[
         Annotated[list[_FieldPath], Meta(min_length=1)] | None,
-        Meta(description="Paths of the fields; by default all that is expected has."),
+        Meta(description="Paths of the fields (default: all fields of the expected answer)."),
     ] = None,
-    tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
+    tolerance: Annotated[float, Meta(ge=0, description="Maximum difference between numbers.")] = 0,
 ) -> Score:
-    """Each of several fields of the JSON is what is expected; the score is the share of those that are."""
+    """Several fields of the answer's JSON have the expected values. The score is the share that match."""
     expected = expected_json(case, target)
     paths_by_name = {path: json_values.parse_path(path) for path in fields} if fields else {}
     paths_by_name = paths_by_name or {
@@ -202,9 +199,9 @@ def json_multi_field_match(
                 target.fold_value(actual), target.fold_value(expected_value), tolerance=tolerance
             )
     if not matches:
-        raise ScoringError("no_fields", "what is expected has none of these fields")
+        raise ScoringError("no_fields", "the expected answer has none of these fields")
     different = [name for name, matched in matches.items() if not matched]
-    reason = f"not as expected: {', '.join(different[:10])}" if different else ""
+    reason = f"different: {', '.join(different[:10])}" if different else ""
     if value is UNSET:
-        reason = "there is no JSON in the answer"
+        reason = "no JSON in the answer"
     return Score(not different, (len(matches) - len(different)) / len(matches), reason=reason, details=matches)

@@ -55,15 +55,15 @@ async def llm_judge(
     *,
     judge: JudgeName = DEFAULT_JUDGE,
     prompt: Prompt,
-    schema: Annotated[dict[str, Any] | None, Meta(description="What it has to answer, as a JSON Schema.")] = None,
+    schema: Annotated[dict[str, Any] | None, Meta(description="JSON Schema of the verdict.")] = None,
     scale: Scale = None,
     samples: Samples = 1,
     retries: Retries = 2,
 ) -> Any:
-    """What a judge says of the answer: whether it passed, a score from 0 to 1, and why.
+    """A judge rates the answer: whether it passed, a score from 0 to 1, and the reason.
 
-    Slots of the prompt: {{inputs.x}}, {{text}}, {{expected}}, {{conversation}}, {{tool_calls}}. An answer that does
-    not fit the schema is asked for again; a judge that cannot be reached is an error, and no score.
+    Slots of the prompt: {{inputs.x}}, {{text}}, {{expected}}, {{conversation}}, {{tool_calls}}. The judge is asked
+    again if its verdict does not match the schema. If it cannot be reached, the result is an error, not a score.
     """
     ask = partial(context.judge, judge, schema=schema or verdict_schema(scale), retries=retries)
     fill_prompt = partial(parse_template(prompt, "").fill, case, target)
@@ -73,8 +73,8 @@ async def llm_judge(
 _GOAL_SLOTS: Final = ("goal", *SLOT_NAMES)
 _GOAL_PROMPT: Final = (
     "A user talked with an assistant. Was the user's goal reached?\n\nThe goal: {{goal}}\n\n{{conversation}}\n\n"
-    "`turn` is the number of the turn in which it was reached first, as its mark says, or null if it was not reached. "
-    "`score` says how far it was reached."
+    "`turn` is the number of the turn in which the goal was first reached, as in its mark, or null if it was not "
+    "reached. `score` says how far it was reached."
 )
 
 
@@ -85,17 +85,17 @@ async def goal_reached(
     context: EvaluatorContext,
     *,
     judge: JudgeName = DEFAULT_JUDGE,
-    goal: Annotated[str | None, Meta(description="What the user wants; otherwise the case says so.")] = None,
+    goal: Annotated[str | None, Meta(description="The user's goal (default: the goal in the case).")] = None,
     prompt: Prompt | None = None,
-    schema: Annotated[dict[str, Any] | None, Meta(description="What it has to answer, as a JSON Schema.")] = None,
+    schema: Annotated[dict[str, Any] | None, Meta(description="JSON Schema of the verdict.")] = None,
     scale: Scale = None,
     samples: Samples = 1,
     retries: Retries = 2,
 ) -> Any:
-    """A judge says of the whole conversation whether its goal was reached, how far, and in which turn.
+    """A judge decides whether the whole conversation reached its goal, how far, and in which turn.
 
-    The goal is the parameter's, else that of the script's `expect`, else `expected.goal`. The prompt has the slot
-    {{goal}} beside those of llm_judge.
+    The goal is the parameter `goal`, else the goal in the script's `expect`, else `expected.goal`. The prompt has the
+    slots of llm_judge, and {{goal}}.
     """
     ask = partial(context.judge, judge, schema=schema or _goal_schema(scale), retries=retries)
     template = parse_template(prompt or _GOAL_PROMPT, "", _GOAL_SLOTS)
@@ -116,7 +116,7 @@ def _find_goal(case: Case, target: Target) -> str:
         except Skip:
             value = UNSET
     if not isinstance(value, str) or not value.strip():
-        raise Skip("no_goal", "neither the parameters nor the case say what the goal is")
+        raise Skip("no_goal", "neither the parameters nor the case have a goal")
     return value
 
 
@@ -151,5 +151,5 @@ async def human(
     case: Case,  # noqa: ARG001 - reviewers read it
     questions: Questions = [_DEFAULT_QUESTION],  # noqa: B006 - never changed
 ) -> None:
-    """Skipped until people have answered the questions in a review."""
-    raise Skip("awaiting_review", f"{len(questions)} questions wait for a person")
+    """Reviewers answer questions about the answer. Skipped until they have."""
+    raise Skip("awaiting_review", f"unanswered questions: {len(questions)}")

@@ -36,13 +36,13 @@ def _compile_regex(pattern: str, flags: str) -> Any:
 def _check_regex(parameters: Any, _context: EvaluatorContext) -> None:
     if unknown := sorted(set(parameters.flags) - set(_FLAG_LETTERS)):
         raise InvalidValue(
-            f"There is no flag {unknown[0]!r} of a regular expression. Known: {', '.join(_FLAG_LETTERS)}.",
+            f"unknown flag {unknown[0]!r}. Available: {', '.join(_FLAG_LETTERS)}.",
             pointer="/parameters/flags",
         )
     try:
         _compile_regex(parameters.pattern, parameters.flags)
     except Exception as error:  # Mostly `regex.error`, but the parser may raise others.
-        raise InvalidValue(f"The pattern is no regular expression: {error}.", pointer="/parameters/pattern") from None
+        raise InvalidValue(f"invalid regular expression: {error}.", pointer="/parameters/pattern") from None
 
 
 @evaluator(title="Regular expression", check=_check_regex)
@@ -51,17 +51,17 @@ def regex(
     target: Target,
     pattern: Annotated[str, Meta(max_length=10_000, description="The regular expression.")],
     *,
-    should_match: Annotated[bool, Meta(description="Must it be found, or must it not?")] = True,
-    full: Annotated[bool, Meta(description="Must it match the whole text?")] = False,
+    should_match: Annotated[bool, Meta(description="Whether the pattern must match.")] = True,
+    full: Annotated[bool, Meta(description="Match the whole text.")] = False,
     flags: Annotated[str, Meta(max_length=4, description="Any of i, m, s and x.")] = "",
 ) -> Score:
-    """A regular expression is found in the text; or is not, where it should not be."""
+    """The text matches a regular expression, or doesn't if `should_match` is false."""
     compiled = _compile_regex(pattern, flags if target.case_sensitive else f"{flags}i")
     text = target.text(case)
     try:
         match = (compiled.fullmatch if full else compiled.search)(text, timeout=REGEX_TIMEOUT_S, concurrent=True)
     except TimeoutError:
-        raise ScoringError("regex_timeout", f"the pattern took more than {REGEX_TIMEOUT_S} s for this text") from None
+        raise ScoringError("regex_timeout", f"matching the pattern took longer than {REGEX_TIMEOUT_S} s") from None
     if match is None:
         return Score(passed=not should_match, reason="the pattern does not match")
     return Score(
@@ -88,7 +88,7 @@ _MARKDOWN = re.compile(
 
 
 class CodeBlocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many fenced blocks of code there must be."""
+    """Required number of fenced code blocks."""
 
     min: Annotated[int, Meta(ge=0)] | None = None
     max: Annotated[int, Meta(ge=0)] | None = None
@@ -98,7 +98,7 @@ class CodeBlocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 def _check_format(parameters: Any, _context: EvaluatorContext) -> None:
     if not parameters.json and all(msgspec.structs.asdict(parameters)[rule] is None for rule in _FORMAT_RULES):
-        raise InvalidValue(f"Give at least one rule: json, {', '.join(_FORMAT_RULES)}.", pointer="/parameters")
+        raise InvalidValue(f"at least one rule is required: json, {', '.join(_FORMAT_RULES)}.", pointer="/parameters")
     if parameters.schema is not None:
         check_schema(parameters.schema, "/parameters/schema")
 
@@ -108,19 +108,19 @@ def format(  # noqa: A001 - the key that people write
     case: Case,
     target: Target,
     *,
-    json: Annotated[bool, Meta(description="The whole text is JSON.")] = False,
+    json: Annotated[bool, Meta(description="Require the whole text to be JSON.")] = False,
     schema: Annotated[
-        dict[str, Any] | bool | None, Meta(description="A JSON Schema (draft 2020-12) that this JSON meets.")
+        dict[str, Any] | bool | None, Meta(description="JSON Schema (draft 2020-12) that the JSON must match.")
     ] = None,
-    allow_fence: Annotated[bool, Meta(description="The JSON may stand in a fenced block.")] = False,
+    allow_fence: Annotated[bool, Meta(description="Allow the JSON to be in a fenced code block.")] = False,
     max_chars: _MaxCount = None,
     min_chars: _MaxCount = None,
     max_words: _MaxCount = None,
     max_lines: _MaxCount = None,
-    markdown: Annotated[Literal["none"] | None, Meta(description="none: there is no Markdown in it.")] = None,
+    markdown: Annotated[Literal["none"] | None, Meta(description="none: forbid Markdown.")] = None,
     code_blocks: CodeBlocks | None = None,
 ) -> Score:
-    """The text has the form that was asked for; the score is the share of the rules that it keeps."""
+    """The text has the required format. The score is the share of rules that it meets."""
     value = _answer_json(case, target, allow_fence=allow_fence) if json or schema is not None else UNSET
     tests: dict[str, Callable[[], bool] | None] = {
         "json": (lambda: value is not UNSET) if json else None,
@@ -137,7 +137,7 @@ def format(  # noqa: A001 - the key that people write
     return Score(
         not broken,
         (len(results) - len(broken)) / len(results),
-        reason=f"not kept: {', '.join(broken)}" if broken else "",
+        reason=f"rules not met: {', '.join(broken)}" if broken else "",
         details=results,
     )
 
@@ -161,18 +161,18 @@ def _has_code_blocks(text: str, expected: CodeBlocks) -> bool:
     return count >= min_count and (expected.max is None or count <= expected.max)
 
 
-_DEFAULT_NOTE = "By default what is expected."
+_DEFAULT_NOTE = "Default: the expected answer."
 Substring = Annotated[Annotated[str, Meta(min_length=1)] | None, Meta(description=_DEFAULT_NOTE)]
 Substrings = Annotated[
     Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1)] | Annotated[str, Meta(min_length=1)] | None,
-    Meta(description=f"A list, the JSON text of one, or texts with commas between. {_DEFAULT_NOTE}"),
+    Meta(description=f"A list, a JSON list as text, or comma-separated texts. {_DEFAULT_NOTE}"),
 ]
 
 
 def expected_substring(parameter: str | None, case: Case, target: Target) -> str:
     expected = parameter if parameter is not None else target.expected_text(case)
     if not expected:
-        raise ScoringError("empty_needle", "what is expected is an empty text, which every text contains")
+        raise ScoringError("empty_needle", "the expected text is empty")
     return expected
 
 
@@ -184,7 +184,7 @@ def expected_substrings(parameter: list[str] | str | None, case: Case, target: T
     elif parameter is None and not _are_texts(expected):
         expected = split_texts(target.expected_text(case))
     if not expected or not all(expected):
-        raise ScoringError("empty_needle", "what is expected names no text to look for")
+        raise ScoringError("empty_needle", "the expected answer contains no text to search for")
     return list(dict.fromkeys(cast("list[str]", expected)))
 
 
@@ -201,7 +201,7 @@ def check_substrings(parameters: Any, _context: EvaluatorContext) -> None:
     substrings = parameters.substrings
     if isinstance(substrings, str) and (not (expected := split_texts(substrings)) or not all(expected)):
         raise InvalidValue(
-            "/parameters/substrings names no text to look for: every text contains the empty one.",
+            "substrings must contain at least one non-empty text.",
             pointer="/parameters/substrings",
         )
 
@@ -217,47 +217,47 @@ def _are_texts(value: Any) -> bool:
 
 @evaluator(title="Starts with")
 async def starts_with(case: Case, target: Target, prefix: Substring = None) -> Score:
-    """The text begins with a prefix, by default with what is expected."""
+    """The text starts with a prefix, by default the expected answer."""
     expected = expected_substring(prefix, case, target)
     if target.fold_case(target.text(case)).startswith(target.fold_case(expected)):
         return Score(passed=True)
-    return Score(passed=False, reason="the text does not begin with it")
+    return Score(passed=False, reason="the text does not start with the prefix")
 
 
 @evaluator(title="Ends with")
 async def ends_with(case: Case, target: Target, suffix: Substring = None) -> Score:
-    """The text ends with a suffix, by default with what is expected."""
+    """The text ends with a suffix, by default the expected answer."""
     expected = expected_substring(suffix, case, target)
     if target.fold_case(target.text(case)).endswith(target.fold_case(expected)):
         return Score(passed=True)
-    return Score(passed=False, reason="the text does not end with it")
+    return Score(passed=False, reason="the text does not end with the suffix")
 
 
 @evaluator(title="Contains")
 async def contains(case: Case, target: Target, substring: Substring = None) -> Score:
-    """The text contains a substring, by default what is expected."""
+    """The text contains a substring, by default the expected answer."""
     expected = expected_substring(substring, case, target)
     if target.fold_case(expected) in target.fold_case(target.text(case)):
         return Score(passed=True)
-    return Score(passed=False, reason="it is not in the text")
+    return Score(passed=False, reason="expected text not found")
 
 
 @evaluator(title="Contains any", check=check_substrings)
 async def contains_any(case: Case, target: Target, substrings: Substrings = None) -> Score:
-    """The text contains at least one of several substrings; the score is the share that it contains."""
+    """The text contains at least one of several substrings. The score is the share found."""
     expected = expected_substrings(substrings, case, target)
     contained = contained_texts(expected, target.text(case), target)
-    reason = "" if contained else "none of them is in the text"
+    reason = "" if contained else "none of the expected texts found"
     return Score(bool(contained), len(contained) / len(expected), reason=reason, details={"found": contained})
 
 
 @evaluator(title="Contains all", check=check_substrings)
 async def contains_all(case: Case, target: Target, substrings: Substrings = None) -> Score:
-    """The text contains each of several substrings; the score is the share that it contains."""
+    """The text contains all of several substrings. The score is the share found."""
     expected = expected_substrings(substrings, case, target)
     contained = contained_texts(expected, target.text(case), target)
     missing = [substring for substring in expected if substring not in contained]
-    reason = f"not in the text: {', '.join(map(repr, missing))}" if missing else ""
+    reason = f"not found: {', '.join(map(repr, missing))}" if missing else ""
     return Score(
         not missing, len(contained) / len(expected), reason=reason, details={"found": contained, "missing": missing}
     )
@@ -271,11 +271,11 @@ async def exact_match(
     case: Case,
     target: Target,
     *,
-    trim: Annotated[bool, Meta(description="Leave out white space at both ends.")] = False,
-    collapse_space: Annotated[bool, Meta(description="Take any white space as one blank.")] = False,
-    tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
+    trim: Annotated[bool, Meta(description="Ignore white space at both ends.")] = False,
+    collapse_space: Annotated[bool, Meta(description="Treat any run of white space as one space.")] = False,
+    tolerance: Annotated[float, Meta(ge=0, description="Maximum difference between numbers.")] = 0,
 ) -> Score:
-    """The answer is what is expected: the same text, the same messages, or the same JSON."""
+    """The answer equals the expected answer: the same text, messages or JSON."""
     expected = target.expected(case)
 
     def normalize(text: str) -> str:
@@ -294,7 +294,7 @@ def _compare_texts(actual: str, expected: str) -> Score:
         return Score(passed=True)
     pairs = enumerate(zip(actual, expected, strict=False))
     index = next((position for position, (left, right) in pairs if left != right), min(len(actual), len(expected)))
-    return Score(passed=False, reason=f"the text differs from what is expected at character {index + 1}")
+    return Score(passed=False, reason=f"the text differs from the expected text at character {index + 1}")
 
 
 def _compare_messages(
@@ -307,11 +307,9 @@ def _compare_messages(
     for index, (actual_gist, expected_gist) in enumerate(zip(actual_gists, expected_gists, strict=False)):
         for field, value in expected_gist.items():
             if not json_equal(actual_gist[field], value, tolerance=tolerance):
-                return Score(passed=False, reason=f"message {index + 1} differs in its {field}")
+                return Score(passed=False, reason=f"message {index + 1} differs in: {field}")
     if len(actual_gists) != len(expected_gists):
-        return Score(
-            passed=False, reason=f"there are {len(actual_gists)} messages, and {len(expected_gists)} are expected"
-        )
+        return Score(passed=False, reason=f"messages: {len(actual_gists)}, expected {len(expected_gists)}")
     return Score(passed=True)
 
 
@@ -340,15 +338,15 @@ def _compare_values(case: Case, target: Target, expected: Any, tolerance: float)
     if isinstance(actual, str):
         actual = json_values.parse_json(actual)
     if actual is UNSET:
-        return Score(passed=False, reason="the answer is no JSON as a whole")
+        return Score(passed=False, reason="the answer is not JSON")
     if json_equal(target.fold_value(actual), target.fold_value(expected), tolerance=tolerance):
         return Score(passed=True)
-    return Score(passed=False, reason="the value differs from what is expected")
+    return Score(passed=False, reason="the value differs from the expected value")
 
 
 @evaluator(title="Similarity", needs={"expected"}, threshold=0.5)
 def similarity(case: Case, target: Target) -> float:
-    """The share of letters that the text and what is expected have in common, in order (the indel ratio)."""
+    """The share of characters that the text and the expected text have in common, in order (indel ratio)."""
     from rapidfuzz.distance import Indel
 
     expected = target.fold_case(target.expected_text(case))
@@ -357,7 +355,7 @@ def similarity(case: Case, target: Target) -> float:
 
 @evaluator(title="Levenshtein distance", needs={"expected"}, threshold=0.5)
 def levenshtein(case: Case, target: Target) -> float:
-    """1 less the share of letters that must be changed to get from the text to what is expected."""
+    """Similarity by edit distance: 1 - distance from the expected text / length of the longer text."""
     from rapidfuzz.distance import Levenshtein
 
     expected = target.fold_case(target.expected_text(case))
@@ -376,9 +374,9 @@ async def semantic_similarity(
     case: Case,
     target: Target,
     context: EvaluatorContext,
-    model: Annotated[str, Meta(min_length=1, description="ngram, local:…, or a provider's model.")] = "ngram",
+    model: Annotated[str, Meta(min_length=1, description="ngram, local:NAME or provider/model.")] = "ngram",
 ) -> float:
-    """The cosine of the vectors of the text and of what is expected; never less than 0."""
+    """Cosine similarity of the embeddings of the text and the expected text; at least 0."""
     expected, text = target.fold_case(target.expected_text(case)), target.fold_case(target.text(case))
     if model == "ngram":
         return await asyncio.get_running_loop().run_in_executor(context.executor, ngram_similarity, text, expected)

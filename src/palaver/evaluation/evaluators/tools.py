@@ -36,9 +36,9 @@ from palaver.evaluation.target import Target
 
 def _check_tool_called(parameters: Any, _context: EvaluatorContext) -> None:
     if not as_name_list(parameters.names):
-        raise InvalidValue("Name a tool.", pointer="/parameters/names")
+        raise InvalidValue("names must not be empty.", pointer="/parameters/names")
     if parameters.max is not None and parameters.max < parameters.min:
-        raise InvalidValue("max is below min.", pointer="/parameters/max")
+        raise InvalidValue("max must not be less than min.", pointer="/parameters/max")
     if parameters.match == "schema" and parameters.arguments is not None:
         check_schema(parameters.arguments, "/parameters/arguments")
 
@@ -46,15 +46,20 @@ def _check_tool_called(parameters: Any, _context: EvaluatorContext) -> None:
 @evaluator(needs={"tools"}, check=_check_tool_called)
 def tool_called(
     case: Case,
-    names: Annotated[str | list[str], Meta(description="The tools, or one.")],
+    names: Annotated[str | list[str], Meta(description="Tool name, or list of names.")],
     *,
-    mode: Annotated[Literal["all", "any"], Meta(description="Must each of them be called, or any?")] = "all",
-    min: Annotated[int, Meta(ge=0, description="How often at least.")] = 1,
-    max: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="How often at most.")] = None,
-    arguments: Annotated[Any, Meta(description="Only calls with such arguments count.")] = None,
-    match: Annotated[ArgumentMatch, Meta(description="How the arguments have to fit.")] = "subset",
+    mode: Annotated[
+        Literal["all", "any"], Meta(description="Whether all of the tools must be called, or any.")
+    ] = "all",
+    min: Annotated[int, Meta(ge=0, description="Minimum number of calls.")] = 1,
+    max: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Maximum number of calls.")] = None,
+    arguments: Annotated[Any, Meta(description="Count only calls with these arguments.")] = None,
+    match: Annotated[ArgumentMatch, Meta(description="How to compare the arguments.")] = "subset",
 ) -> Score:
-    """Each name (or any) was called from `min` to `max` times, with fitting arguments; the score is the share."""
+    """Each tool (or any) was called between `min` and `max` times with matching arguments.
+
+    The score is the share of tools that were.
+    """
     expected = UNSET if arguments is None else arguments
     counts = {
         name: sum(call.name == name and arguments_match(call, expected, match) for call in case.tool_calls)
@@ -66,21 +71,24 @@ def tool_called(
     return Score(
         passed=all(is_met.values()) if mode == "all" else any(is_met.values()),
         score=sum(is_met.values()) / len(is_met),
-        reason=f"called {', '.join(mismatches)}; wanted {wanted_count}" if mismatches else "",
+        reason=f"calls: {', '.join(mismatches)}; expected {wanted_count}" if mismatches else "",
         details={"counts": counts},
     )
 
 
 def _check_tool_not_called(parameters: Any, _context: EvaluatorContext) -> None:
     if parameters.names is not None and not as_name_list(parameters.names):
-        raise InvalidValue("Name a tool, or leave names out for any tool.", pointer="/parameters/names")
+        raise InvalidValue("names must not be empty. Omit it for any tool.", pointer="/parameters/names")
 
 
 @evaluator(needs={"tools"}, check=_check_tool_not_called)
 async def tool_not_called(
-    case: Case, names: Annotated[str | list[str] | None, Meta(description="The tools, or one; without it, any.")] = None
+    case: Case,
+    names: Annotated[
+        str | list[str] | None, Meta(description="Tool name, or list of names (default: any tool).")
+    ] = None,
 ) -> Score:
-    """None of the names was called; without names, no tool at all."""
+    """None of the tools was called; without `names`, no tool at all."""
     unwanted = None if names is None else as_name_list(names)
     counts = Counter(call.name for call in case.tool_calls if unwanted is None or call.name in unwanted)
     return Score(
@@ -92,33 +100,31 @@ async def tool_not_called(
 
 def _check_tool_arguments(parameters: Any, _context: EvaluatorContext) -> None:
     if parameters.arguments is not None and parameters.schema is not None:
-        raise InvalidValue("Give arguments or a schema, not both.", pointer="/parameters/schema")
+        raise InvalidValue("'arguments' can't be combined with 'schema'.", pointer="/parameters/schema")
     if parameters.schema is not None:
         check_schema(parameters.schema, "/parameters/schema")
     elif parameters.match == "schema":
         if parameters.arguments is None:
-            raise InvalidValue("match is schema: give the schema.", pointer="/parameters/schema")
+            raise InvalidValue("match 'schema' requires the parameter 'schema'.", pointer="/parameters/schema")
         check_schema(parameters.arguments, "/parameters/arguments")
 
 
 @evaluator(needs={"tools"}, check=_check_tool_arguments)
 def tool_arguments(
     case: Case,
-    tool: Annotated[str, Meta(description="The name of the tool.")],
+    tool: Annotated[str, Meta(description="Tool name.")],
     *,
-    arguments: Annotated[
-        Any, Meta(description="What is wanted; without it, the arguments of the expected call.")
-    ] = None,
+    arguments: Annotated[Any, Meta(description="Expected arguments (default: those of the expected call).")] = None,
     schema: Annotated[
-        dict[str, Any] | bool | None, Meta(description="Instead: the JSON Schema that they meet.")
+        dict[str, Any] | bool | None, Meta(description="JSON Schema for the arguments, instead of `arguments`.")
     ] = None,
-    match: Annotated[Literal["exact", "subset", "schema"], Meta(description="How they have to fit.")] = "exact",
+    match: Annotated[Literal["exact", "subset", "schema"], Meta(description="How to compare the arguments.")] = "exact",
     which: Annotated[
-        Literal["any", "first", "last", "all"], Meta(description="Which calls of the tool have to fit.")
+        Literal["any", "first", "last", "all"], Meta(description="Which calls of the tool must match.")
     ] = "any",
     expected_from: ExpectedFrom = None,
 ) -> Score:
-    """Calls of the tool (any, the first, the last or all) have these arguments, or those of the expected call of it."""
+    """Calls of the tool (any, the first, the last or all) have the given arguments, or those of the expected call."""
     if schema is not None:
         arguments, match = schema, "schema"
     expected: Any = _expected_arguments(case, tool, expected_from) if arguments is None else arguments
@@ -140,7 +146,7 @@ def _expected_arguments(case: Case, tool: str, expected_from: str | None) -> Any
     calls = read_expected_calls(Target(expected_from=expected_from).expected(case))
     expected = next((call for call in calls or () if call.name == tool), None)
     if expected is None or expected.arguments is UNSET:
-        raise Skip("no_expected", f"what is expected has no arguments of a call of {tool}")
+        raise Skip("no_expected", f"the expected answer has no arguments for a call of {tool}")
     return expected.arguments
 
 
@@ -148,8 +154,9 @@ def _arguments_reason(parsed: Any, expected: Schema, match: str, tool: str) -> s
     if parsed is UNSET:
         return f"the arguments of {tool} are not JSON"
     if match == "schema":
-        return f"the arguments of {tool} do not meet the schema: {'; '.join(schema_errors(parsed, expected))}"
-    return f"the arguments of {tool} are others" if match == "exact" else f"the arguments of {tool} lack what is wanted"
+        return f"the arguments of {tool} do not match the schema: {'; '.join(schema_errors(parsed, expected))}"
+    difference = "differ from" if match == "exact" else "do not include"
+    return f"the arguments of {tool} {difference} the expected ones"
 
 
 def _check_schemas(parameters: Any, _context: EvaluatorContext) -> None:
@@ -160,9 +167,9 @@ def _check_schemas(parameters: Any, _context: EvaluatorContext) -> None:
 @evaluator(needs={"tools"}, check=_check_schemas)
 def tool_arguments_valid(
     case: Case,
-    schemas: Annotated[dict[str, dict[str, Any] | bool], Meta(description="By a tool's name, its JSON Schema.")] = {},  # noqa: B006 - never changed
+    schemas: Annotated[dict[str, dict[str, Any] | bool], Meta(description="JSON Schemas by tool name.")] = {},  # noqa: B006 - never changed
 ) -> Score:
-    """The arguments of every call are JSON, and meet the schema of their tool; the score is the share that do."""
+    """The arguments of every call are JSON and match the tool's schema. The score is the share of valid calls."""
     faults = [_argument_errors(call, schemas) for call in case.tool_calls]
     invalid = [(call, errors) for call, errors in zip(case.tool_calls, faults, strict=True) if errors]
     return Score(
@@ -184,7 +191,9 @@ def _check_tool_sequence(parameters: Any, _context: EvaluatorContext) -> None:
         return
     calls = read_expected_calls(parameters.calls)
     if calls is None:
-        raise InvalidValue("Calls are names, {name, arguments}, or messages.", pointer="/parameters/calls")
+        raise InvalidValue(
+            "calls must be a list of names or {name, arguments} objects, or messages.", pointer="/parameters/calls"
+        )
     for index, call in enumerate(calls):
         if call.match == "schema" and call.arguments is not UNSET:
             check_schema(call.arguments, f"/parameters/calls/{index}/arguments")
@@ -193,18 +202,18 @@ def _check_tool_sequence(parameters: Any, _context: EvaluatorContext) -> None:
 @evaluator(needs={"tools"}, check=_check_tool_sequence)
 def tool_sequence(
     case: Case,
-    calls: Annotated[Any, Meta(description="Names, or {name, arguments}; without it, the expected calls.")] = None,
+    calls: Annotated[Any, Meta(description="Names or {name, arguments} objects (default: the expected calls).")] = None,
     *,
-    mode: Annotated[SequenceMode, Meta(description="How both have to agree.")] = "strict",
+    mode: Annotated[SequenceMode, Meta(description="How the calls must match.")] = "strict",
     arguments: Annotated[
-        Literal["ignore", "exact", "subset"], Meta(description="Do arguments count, and how?")
+        Literal["ignore", "exact", "subset"], Meta(description="Whether and how to compare arguments.")
     ] = "ignore",
     expected_from: ExpectedFrom = None,
 ) -> Score:
-    """The calls made are those wanted: strictly, in order among others, in any order, none beyond, or at least."""
+    """The tool calls match the expected ones: strictly, in order among others, in any order, at most, or at least."""
     expected = read_expected_calls(Target(expected_from=expected_from).expected(case) if calls is None else calls)
     if expected is None:
-        raise Skip("no_expected", "what is expected holds no calls: it is neither messages nor a list of calls")
+        raise Skip("no_expected", "the expected answer contains no tool calls")
     comparison = compare_calls(case.tool_calls, expected, mode=mode, match=arguments)
     return Score(
         passed=comparison.passed,
@@ -223,7 +232,7 @@ def _sequence_reason(comparison: SequenceComparison, mode: SequenceMode) -> str:
     missing, unexpected = [[call.name for call in calls] for calls in (comparison.missing, comparison.unexpected)]
     reasons = [f"missing {', '.join(missing)}"] if missing and mode != "subset" else []
     reasons += [f"unexpected {', '.join(unexpected)}"] if unexpected and mode not in ("superset", "in_order") else []
-    return "; ".join(reasons) or "in another order"
+    return "; ".join(reasons) or "in a different order"
 
 
 @evaluator(needs={"tools"})
@@ -232,9 +241,9 @@ async def no_repeated_tool_call(
     same: Annotated[
         Literal["name+arguments", "name"], Meta(description="What makes two calls the same.")
     ] = "name+arguments",
-    max: Annotated[int, Meta(ge=1, description="How often one call may be made.")] = 1,
+    max: Annotated[int, Meta(ge=1, description="Maximum number of times that a call may be made.")] = 1,
 ) -> Score:
-    """No call, by name and arguments or by name alone, is made more than `max` times; the score is distinct / all."""
+    """No call (by name and arguments, or by name) is made more than `max` times. The score is distinct / all calls."""
     keys = [_call_key(call, same) for call in case.tool_calls]
     counts = Counter(keys)
     names = {key: call.name for key, call in zip(keys, case.tool_calls, strict=True)}
@@ -287,12 +296,12 @@ class _AssistantText(msgspec.Struct, frozen=True):
 async def tool_results_used(
     case: Case,
     context: EvaluatorContext,
-    min_length: Annotated[int, Meta(ge=1, description="Shorter texts of a result do not count.")] = 3,
-    judge: Annotated[str | None, Meta(description="A workflow or model, asked where no words are found again.")] = None,
+    min_length: Annotated[int, Meta(ge=1, description="Ignore texts in results that are shorter than this.")] = 3,
+    judge: Annotated[str | None, Meta(description="Judge for results that are not quoted literally.")] = None,
 ) -> Score:
-    """Each result that is no error has a text or number in a later answer or call; the score is the share.
+    """A text or number of each successful result appears in a later answer or call. The score is the share used.
 
-    A judge, where one is named, is asked about those of which nothing is found again word for word.
+    If a judge is set, it decides on results that are not quoted literally.
     """
     results = [
         (result, index + 1)
@@ -315,7 +324,7 @@ async def tool_results_used(
     return Score(
         passed=not unused,
         score=sum(used) / len(used) if used else 1.0,
-        reason=f"not used: the result of {', '.join(unused)}" if unused else "",
+        reason=f"unused results: {', '.join(unused)}" if unused else "",
         details={"results": details},
     )
 

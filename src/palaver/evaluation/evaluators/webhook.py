@@ -30,12 +30,16 @@ async def webhook(
     target: Target,
     context: EvaluatorContext,
     *,
-    url: Annotated[str, Meta(min_length=1, max_length=2_000, description="Where the case is posted.")],
-    secret: Annotated[str | None, Meta(description="env:PALAVER_WEBHOOK_…, the variable that holds it.")] = None,
-    timeout: Annotated[float, Meta(gt=0, le=30, description="Seconds.")] = 10,  # noqa: ASYNC109  # of the request
-    body: Annotated[Literal["case", "agenta"], Meta(description="The whole case, or as Agenta sends it.")] = "case",
+    url: Annotated[str, Meta(min_length=1, max_length=2_000, description="URL that the case is posted to.")],
+    secret: Annotated[
+        str | None, Meta(description="Variable with the signing secret: env:PALAVER_WEBHOOK_NAME.")
+    ] = None,
+    timeout: Annotated[float, Meta(gt=0, le=30, description="Timeout in seconds.")] = 10,  # noqa: ASYNC109  # of the request
+    body: Annotated[
+        Literal["case", "agenta"], Meta(description="Request format: the whole case, or Agenta's.")
+    ] = "case",
 ) -> Any:
-    """What a service answers that the case is posted to: anything that an evaluator of one's own may return.
+    """Post the case to a service, which returns the score in any form that a custom evaluator may return.
 
     With a secret the body is signed: `palaver-signature: sha256=` and its HMAC-SHA256. Private addresses are refused
     unless the operator allows them.
@@ -128,7 +132,9 @@ class WebhookClient:
         except UrlRefused as error:
             raise ScoringError(error.code, error.message) from None
         except (httpx.HTTPError, httpx.InvalidURL):
-            raise ScoringError("webhook_failed", "The service could not be reached, or broke off its answer.") from None
+            raise ScoringError(
+                "webhook_failed", "The service could not be reached or closed the connection early."
+            ) from None
         except PalaverError as error:
             raise ScoringError("webhook_failed", error.message) from None
         if response.status_code != _STATUS_OK:
@@ -136,15 +142,15 @@ class WebhookClient:
         try:
             return json.decode(answer)
         except PalaverError as error:
-            raise ScoringError("webhook_failed", f"The service's answer cannot be read: {error.message}") from None
+            raise ScoringError("webhook_failed", f"The service returned an invalid response: {error.message}") from None
 
     def _resolve_secret(self, reference: str, pointer: str) -> str:
         match = _SECRET_REFERENCE.fullmatch(reference)
         if match is None:
-            raise InvalidValue("A secret is named, not given: env:PALAVER_WEBHOOK_… is a variable.", pointer=pointer)
+            raise InvalidValue("secret must name an environment variable: env:PALAVER_WEBHOOK_NAME.", pointer=pointer)
         value = self._env.get(match[1])
         if not value:
-            raise InvalidValue(f"The variable {match[1]} is not set where this runs.", pointer=pointer)
+            raise InvalidValue(f"environment variable {match[1]} is not set.", pointer=pointer)
         return value
 
 

@@ -59,7 +59,11 @@ class LiveScorer:
             async with asyncio.timeout(self._timeout):
                 return await evaluator.score(case)
         except TimeoutError:
-            return [error_score(evaluator.name, f"timeout: it had {self._timeout:g} s", seconds=self._timeout)]
+            return [
+                error_score(
+                    evaluator.name, f"timeout: timed out after {self._timeout:g} seconds", seconds=self._timeout
+                )
+            ]
 
     def _evaluators_of(self, project: str, rule: LiveEvaluator) -> _BoundEvaluators:
         cached = self._bound.get((project, rule.id))

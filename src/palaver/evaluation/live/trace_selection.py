@@ -28,7 +28,9 @@ def parse_trace_filter(document: Any, pointer: str = "/filter") -> Filter:
     """Parse the filter of a rule. Raises InvalidValue for conditions that are unknown when a trace arrives."""
     parsed = span_filters.parse_filter(document, pointer)
     if any(leaf.source == "field" and leaf.name == "feedback" for leaf in span_filters.list_conditions(parsed)):
-        raise InvalidValue("Feedback comes later than a trace is scored: a rule cannot ask for it.", pointer=pointer)
+        raise InvalidValue(
+            "Live evaluators can't filter on feedback, which arrives after a trace is scored.", pointer=pointer
+        )
     return parsed
 
 

@@ -71,7 +71,7 @@ class LiveEvaluationWorker:
         self._orphan_cursor: live_evaluators.CaseKey | None = None
         self._has_claimed = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._poller = Poller(self._poll, subject="Live traces", log=log, retry_delay=poll_interval)
+        self._poller = Poller(self._poll, subject="live traces", log=log, retry_delay=poll_interval)
         self._polls = False
 
     def start(self, *, polls: bool = True) -> None:
@@ -104,7 +104,7 @@ class LiveEvaluationWorker:
             try:
                 await self._database.write(live_evaluators.release_cases, self._process)
             except PalaverError as error:
-                log.debug("What was being scored could not be given back: %s", error.message)
+                log.debug("Failed to release live traces: %s", error.message)
 
     async def step(self) -> list[EnabledEvaluator]:
         """Apply all rules once and start due cases. Returns the rules."""
@@ -181,7 +181,7 @@ class LiveEvaluationWorker:
         except EvaluationAborted:
             return  # The process is shutting down and returns its cases.
         except Exception:
-            log.exception("The live trace %s could not be scored", claimed.trace)
+            log.exception("Failed to score the live trace %s", claimed.trace)
             await self._database.write(live_evaluators.retry_case, self._process, claimed, self._now())
             return
         session = claimed.subject if rule.session else None
@@ -192,7 +192,7 @@ class LiveEvaluationWorker:
     def _on_done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("What was said of a live trace could not be kept", exc_info=error)
+            log.error("Failed to store the scores of a live trace", exc_info=error)
         self._poller.wake()
 
     # Cleanup

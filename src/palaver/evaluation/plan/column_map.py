@@ -13,7 +13,7 @@ from palaver.core import json
 from palaver.core.descriptions import Description
 from palaver.errors import InvalidValue, MissingInput, UnknownInput
 from palaver.evaluation.plan.plan import ColumnMap
-from palaver.evaluation.plan.request import WantedMap
+from palaver.evaluation.plan.request import ColumnMapInput
 
 USER_TEXT_NAMES = ("question", "input", "prompt", "query", "message", "user_message", "user_input", "text", "q", "user")
 """Usual names of a column of user texts, in order of preference. `user` is last: it may hold names of people."""
@@ -60,7 +60,7 @@ ColumnKinds = Mapping[str, str]
 
 
 def map_columns(
-    wanted: WantedMap,
+    wanted: ColumnMapInput,
     kinds: ColumnKinds,
     workflow: Description,
     *,
@@ -97,7 +97,7 @@ def map_columns(
     )
 
 
-def map_answer_columns(wanted: WantedMap, kinds: ColumnKinds, column: str) -> ColumnMap:
+def map_answer_columns(wanted: ColumnMapInput, kinds: ColumnKinds, column: str) -> ColumnMap:
     """Map columns for recorded answers; messages and inputs are only shown."""
     messages = _checked_column(wanted.messages, kinds, "/map/messages")
     history = _checked_column(wanted.history, kinds, "/map/history") or None
@@ -123,7 +123,7 @@ def _script_column(requested: str | UnsetType | None, kinds: ColumnKinds, workfl
             return None
         return "script" if kinds.get("script") == "script" else _only_column_of_kind("script", kinds)
     if column is not None and not workflow.is_chat:
-        raise InvalidValue(f"A script is played with a chat, and {workflow.name!r} is none.", pointer="/map/script")
+        raise InvalidValue(f"Scripts require a chat, but {workflow.name!r} is not a chat.", pointer="/map/script")
     return column
 
 
@@ -142,11 +142,13 @@ def _messages_column(
             column = find_user_text_column(kinds, reserved=assigned, answers=EXPECTED_NAMES)
             if column is None:
                 raise MissingInput(
-                    f"The chat {workflow.name!r} wants messages, and no column is theirs: name one in map.messages.",
+                    f"Workflow {workflow.name!r} requires messages. Set map.messages to a column.",
                     pointer="/map/messages",
                 )
     if column is not None and kinds[column] not in _MESSAGE_KINDS:
-        raise InvalidValue(f"The column {column!r} is {kinds[column]}, no conversation.", pointer="/map/messages")
+        raise InvalidValue(
+            f"Column {column!r} cannot be used as messages: its kind is {kinds[column]!r}.", pointer="/map/messages"
+        )
     return column
 
 
@@ -187,7 +189,7 @@ def _input_columns(
     for name, column in mapped.items():
         pointer = f"/map/inputs/{json.escape_pointer(name)}"
         if name not in properties and not allows_other_inputs:
-            raise UnknownInput(f"{workflow.name!r} has no input {name!r}.", pointer=pointer)
+            raise UnknownInput(f"Workflow {workflow.name!r} has no input {name!r}.", pointer=pointer)
         check_column(column, kinds, pointer)
     return mapped
 
@@ -203,7 +205,7 @@ def _check_required(workflow: Description, inputs: Mapping[str, str]) -> None:
     missing = [name for name in required if name not in inputs and name not in message_inputs]
     if missing:
         raise MissingInput(
-            f"{workflow.name!r} wants the input {missing[0]!r}, and no column is for it: name one in map.inputs.",
+            f"Workflow {workflow.name!r} requires the input {missing[0]!r}. Set map.inputs.{missing[0]} to a column.",
             pointer=f"/map/inputs/{json.escape_pointer(missing[0])}",
         )
 
@@ -217,7 +219,7 @@ def _checked_column(requested: str | UnsetType | None, kinds: ColumnKinds, point
 def check_column(column: str, kinds: ColumnKinds, pointer: str) -> None:
     if column not in kinds:
         names = ", ".join(list(kinds)[:20]) or "none"
-        raise InvalidValue(f"The test set has no column {column[:80]!r}. It has: {names}.", pointer=pointer)
+        raise InvalidValue(f"Column {column[:80]!r} not found in the test set. Available: {names}.", pointer=pointer)
 
 
 def _only_column_of_kind(kind: str, kinds: ColumnKinds, *, other_than: str | None = None) -> str | None:

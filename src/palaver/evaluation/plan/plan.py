@@ -7,13 +7,13 @@ import msgspec
 
 from palaver.core.descriptions import IsChatSource
 from palaver.errors import NotFound
-from palaver.evaluation.plan.request import FailedAs, Limits, WantedRows
+from palaver.evaluation.plan.request import FailedAs, Limits, RowSelection
 from palaver.storage.evaluations.repository import NewEvaluation, NewSlice
 from palaver.storage.evaluations.slices import NO_CALL_WORKFLOW, SLICES_PER_WORKFLOW, Slice
 
 
 class ColumnMap(msgspec.Struct, frozen=True, kw_only=True):
-    """Which column of a row goes where, for one variant. Rows may lack a column."""
+    """Which columns of a row are used for what, for one variant. Rows may lack a column."""
 
     messages: str | None = None
     history: str | None = None
@@ -56,7 +56,7 @@ class PlannedTestset(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     revision: int
     digest: str = ""
-    rows: WantedRows | None = None
+    rows: RowSelection | None = None
     """None for all."""
 
 
@@ -116,7 +116,7 @@ def parse_cell_id(text: str) -> int:
     """Parse the external id of a cell. Raises NotFound if it is malformed."""
     digits = text.removeprefix("cell_")
     if not digits.isascii() or not digits.isdecimal() or len(digits) > 9 or (digits != "0" and digits[0] == "0"):
-        raise NotFound(f"There is no result {text[:80]!r}.")
+        raise NotFound(f"Result {text[:80]!r} not found.")
     return int(digits)
 
 

@@ -21,7 +21,7 @@ from palaver.evaluation.plan.plan import (
     PlannedTestset,
     PlannedVariant,
 )
-from palaver.evaluation.plan.request import Limits, NewEvaluation, WantedEvaluator, WantedVariant
+from palaver.evaluation.plan.request import EvaluatorInput, Limits, NewEvaluation, VariantInput
 from palaver.evaluation.plan.testset import RevisionSource, RevisionSummary, select_rows
 from palaver.storage.variants import ResolvedVariant
 from palaver.workflows.workflow import Workflow, find_parameter_faults
@@ -81,12 +81,12 @@ class EvaluationPlanner:
 
     def _check_size(self, planned: PlannedEvaluation) -> None:
         if not planned.rows:
-            raise InvalidValue("There are no rows to run over.", pointer="/testset/rows")
+            raise InvalidValue("No rows match the selection.", pointer="/testset/rows")
         if planned.total > self.max_cells:
             rows = len(planned.rows) // ROW_BYTES
-            size = f"{rows} rows × {len(planned.plan.variants)} variants × {planned.plan.repeats} repeats"
+            size = f"{rows:,} rows × {len(planned.plan.variants)} variants × {planned.plan.repeats} repeats"
             raise InvalidValue(
-                f"{size} are {planned.total} cells, and an evaluation has at most {self.max_cells}: take a sample.",
+                f"{size} = {planned.total:,} cells, but the limit is {self.max_cells:,}. Use a sample of the rows.",
                 pointer="/testset/rows",
             )
 
@@ -97,7 +97,7 @@ class EvaluationPlanner:
         _check_distinct([evaluator.name for evaluator in evaluators], "evaluators")
         return evaluators
 
-    def _plan_evaluator(self, requested: WantedEvaluator, index: int) -> PlannedEvaluator:
+    def _plan_evaluator(self, requested: EvaluatorInput, index: int) -> PlannedEvaluator:
         try:
             bound = self.bind_evaluator(requested.key, requested.parameters, requested.name)
         except RequestError as error:
@@ -127,14 +127,14 @@ class EvaluationPlanner:
         self,
         project: str,
         request: NewEvaluation,
-        requested: WantedVariant,
+        requested: VariantInput,
         index: int,
         revision: RevisionSummary,
         answers: Iterable[str],
     ) -> PlannedVariant:
         pointer = f"/variants/{index}"
         if requested.workflow is None:
-            raise InvalidValue("A variant names a workflow, or a column with answers.", pointer=pointer)
+            raise InvalidValue("A variant requires a workflow, or a column with answers.", pointer=pointer)
         try:
             workflow = self.find_workflow(requested.workflow)
         except WorkflowNotFound as error:
@@ -161,7 +161,7 @@ class EvaluationPlanner:
 
 
 def _plan_recorded_variant(
-    request: NewEvaluation, requested: WantedVariant, index: int, kinds: ColumnKinds, *, has_chat: bool
+    request: NewEvaluation, requested: VariantInput, index: int, kinds: ColumnKinds, *, has_chat: bool
 ) -> PlannedVariant:
     """Plan a variant whose answers are recorded in a column.
 
@@ -170,7 +170,7 @@ def _plan_recorded_variant(
     pointer, column = f"/variants/{index}", requested.column or ""
     if requested.workflow is not None or requested.variant is not None or requested.parameters:
         raise ConflictingFields(
-            "A variant calls a workflow, or has its answers in a column: not both.", pointer=pointer
+            "'column' can't be combined with 'workflow', 'variant' or 'parameters'.", pointer=pointer
         )
     check_column(column, kinds, f"{pointer}/column")
     kind = kinds[column]
@@ -187,7 +187,7 @@ def _check_distinct(names: Sequence[str], field: str) -> None:
     for index, name in enumerate(names):
         if name in names[:index]:
             pointer = f"/{field}/{index}/name"
-            raise InvalidValue(f"Two {field} are called {name!r}: give one another name.", pointer=pointer)
+            raise InvalidValue(f"Two {field} have the name {name!r}. Rename one of them.", pointer=pointer)
 
 
 def _set_pointer(error: RequestError, pointer: str) -> RequestError:

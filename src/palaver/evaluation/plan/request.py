@@ -15,8 +15,8 @@ FailedAs = Literal["not_passed", "exclude"]
 """How a failed cell counts: as not passed with score 0, or not at all."""
 
 
-class WantedRows(msgspec.Struct, frozen=True, kw_only=True):
-    """Some rows of the revision: those that fit all that is said, and of them a sample, or the first."""
+class RowSelection(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of the revision that match all conditions, or a sample or the first of them."""
 
     filter: Annotated[str, Meta(max_length=10_000)] | dict[str, Any] | None = None
     """A row filter: `topic=maths`, or required values by column."""
@@ -26,23 +26,23 @@ class WantedRows(msgspec.Struct, frozen=True, kw_only=True):
     seed: Annotated[int, Meta(ge=0, lt=1 << 53)] = 0
     """The same seed draws the same rows of the same revision."""
     limit: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
-    """Maximum number of rows, the first ones."""
+    """Maximum number of rows, from the start."""
 
 
-class WantedTestset(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rows are run over."""
+class TestsetInput(msgspec.Struct, frozen=True, kw_only=True):
+    """The test set to evaluate: revision and rows."""
 
     id: str
     revision: int | str = "head"
     """A number, a digest or its beginning, or `head`."""
-    rows: WantedRows | None = None
+    rows: RowSelection | None = None
 
 
-class WantedVariant(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow with parameters, or a column that holds answers already."""
+class VariantInput(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow with parameters, or a column with existing answers."""
 
     name: DisplayName | None = None
-    """Its name in this evaluation; by default that of its variant, workflow or column."""
+    """Name in this evaluation (default: the name of the variant, workflow or column)."""
     workflow: str | None = None
     variant: str | None = None
     """`short` or `short:3`; `parameters` override its keys."""
@@ -51,16 +51,16 @@ class WantedVariant(msgspec.Struct, frozen=True, kw_only=True):
     """Score the answers in this column instead of calling a workflow."""
 
 
-class WantedEvaluator(msgspec.Struct, frozen=True, kw_only=True):
-    """An evaluator, by its key, with what it is to look for."""
+class EvaluatorInput(msgspec.Struct, frozen=True, kw_only=True):
+    """An evaluator and its parameters."""
 
     key: DisplayName
     name: DisplayName | None = None
     parameters: dict[str, Any] = {}
 
 
-class WantedMap(msgspec.Struct, frozen=True, kw_only=True):
-    """Which column goes where. What is not said is found out; null is for nothing."""
+class ColumnMapInput(msgspec.Struct, frozen=True, kw_only=True):
+    """Which columns are used for what. Omitted fields are detected; null means no column."""
 
     messages: ColumnName | UnsetType | None = UNSET
     history: ColumnName | UnsetType | None = UNSET
@@ -72,14 +72,14 @@ class WantedMap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """At most so many calls in so many seconds, over all processes."""
+    """Maximum number of calls in a period, over all processes."""
 
     calls: Annotated[int, Meta(ge=1, le=1_000_000)]
     seconds: Annotated[float, Meta(gt=0, le=86_400)] = 60.0
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How fast it may go, and when it is enough."""
+    """Limits on speed, cost and errors."""
 
     concurrency: Annotated[int, Meta(ge=1, le=1_000)] = 10
     """Concurrent calls of one workflow, over all processes."""
@@ -89,19 +89,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     retries: Annotated[int, Meta(ge=0, le=20)] = 2
     """Retries of a transient failure."""
     max_cost: Annotated[float, Meta(gt=0)] | None = None
-    """When more is spent, the rest is cancelled and the evaluation fails."""
+    """Maximum cost. Beyond it, the remaining cells are cancelled and the evaluation fails."""
     max_errors: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    """When a larger share of cells fails, the rest is cancelled and the evaluation fails."""
+    """Maximum share of failed cells. Beyond it, the remaining cells are cancelled and the evaluation fails."""
 
 
 class NewEvaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """An evaluation as somebody wants it: a revision × variants × evaluators × repeats."""
+    """A new evaluation: test set revision × variants × evaluators × repeats."""
 
     name: OptionalName = ""
-    testset: WantedTestset
-    variants: Annotated[tuple[WantedVariant, ...], Meta(min_length=1, max_length=MAX_VARIANTS)]
-    evaluators: Annotated[tuple[WantedEvaluator, ...], Meta(min_length=1, max_length=MAX_EVALUATORS)]
-    map: WantedMap = WantedMap()
+    testset: TestsetInput
+    variants: Annotated[tuple[VariantInput, ...], Meta(min_length=1, max_length=MAX_VARIANTS)]
+    evaluators: Annotated[tuple[EvaluatorInput, ...], Meta(min_length=1, max_length=MAX_EVALUATORS)]
+    map: ColumnMapInput = ColumnMapInput()
     repeats: Annotated[int, Meta(ge=1, le=MAX_REPEATS)] = 1
     limits: Limits = Limits()
     failed_as: FailedAs = "not_passed"

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from palaver.errors import InvalidValue
 from palaver.evaluation.plan.column_map import ColumnKinds
 from palaver.evaluation.plan.plan import ROW_BYTES
-from palaver.evaluation.plan.request import WantedRows, WantedTestset
+from palaver.evaluation.plan.request import RowSelection, TestsetInput
 from palaver.storage.database import Database
 from palaver.storage.testsets import repository as testsets
 from palaver.storage.testsets import row_chunks
@@ -21,7 +21,7 @@ from palaver.testsets.rows import pack_row_id
 _ID_BYTES = 16
 
 
-def select_rows(rows: bytes, selection: WantedRows | None) -> bytes:
+def select_rows(rows: bytes, selection: RowSelection | None) -> bytes:
     """Select rows by id, sample and limit. `rows` are packed, in order, and already filtered."""
     if selection is None:
         return rows
@@ -41,7 +41,7 @@ def _select_by_id(rows: bytes, ids: tuple[str, ...]) -> bytes:
         except ValueError:
             offset = None
         if offset is None:
-            raise InvalidValue(f"The revision has no row {row_id[:80]!r}.", pointer=f"/testset/rows/ids/{index}")
+            raise InvalidValue(f"Row {row_id[:80]!r} not found in the revision.", pointer=f"/testset/rows/ids/{index}")
         selected.add(offset)
     return b"".join(rows[offset : offset + ROW_BYTES] for offset in sorted(selected))
 
@@ -72,11 +72,11 @@ class RevisionSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RevisionSource(Protocol):
-    async def revision(self, project: str, request: WantedTestset) -> RevisionSummary:
+    async def revision(self, project: str, request: TestsetInput) -> RevisionSummary:
         """The requested revision. Raises NotFound."""
         ...
 
-    async def rows(self, project: str, revision: RevisionSummary, selection: WantedRows | None) -> bytes:
+    async def rows(self, project: str, revision: RevisionSummary, selection: RowSelection | None) -> bytes:
         """The packed rows that match the filter, in order."""
         ...
 
@@ -89,10 +89,10 @@ class StoredTestsets:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def revision(self, project: str, request: WantedTestset) -> RevisionSummary:
+    async def revision(self, project: str, request: TestsetInput) -> RevisionSummary:
         return await self._database.read(_read_revision, project, request)
 
-    async def rows(self, project: str, revision: RevisionSummary, selection: WantedRows | None) -> bytes:
+    async def rows(self, project: str, revision: RevisionSummary, selection: RowSelection | None) -> bytes:
         if selection is None or selection.filter is None:
             return await self._database.read(_read_all_rows, project, revision.testset, revision.number)
         cells = _parse_filter(selection.filter)
@@ -106,7 +106,7 @@ class StoredTestsets:
         return b"".join(matching)
 
 
-def _read_revision(db: Connection, project: str, request: WantedTestset) -> RevisionSummary:
+def _read_revision(db: Connection, project: str, request: TestsetInput) -> RevisionSummary:
     testset = testsets.get_testset(db, project, request.id)
     revision = testsets.get_revision(db, project, testset.id, request.revision, testset.head)
     kinds = {column["name"]: column["kind"] for column in revision.columns}

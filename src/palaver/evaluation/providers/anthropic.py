@@ -59,12 +59,12 @@ def read_answer(answer: Any) -> tuple[str, Usage | None]:
 
 def embedding_request(model: str, texts: Sequence[str]) -> ProviderRequest:
     del model, texts
-    raise UnreadableAnswer("Anthropic has no embeddings")
+    raise UnreadableAnswer("Anthropic has no embedding models")
 
 
 def read_vectors(answer: Any, count: int) -> tuple[list[list[float]], Usage | None]:
     del answer, count
-    raise UnreadableAnswer("Anthropic has no embeddings")
+    raise UnreadableAnswer("Anthropic has no embedding models")
 
 
 def _read_usage(value: Any) -> Usage | None:

@@ -66,7 +66,7 @@ class ProviderClient:
             return None, RunFailed(code="provider_timeout", message=message)
         except httpx.HTTPError as error:
             is_unreachable = isinstance(error, httpx.ConnectError)
-            message = f"{name} {'could not be reached' if is_unreachable else 'broke off its answer'}."
+            message = f"{name} {'could not be reached' if is_unreachable else 'closed the connection early'}."
             return None, RunFailed(code="provider_failed", message=message, details=client_base.RETRYABLE)
         except PalaverError as error:
             return None, RunFailed(code="provider_failed", message=f"{name}: {error.message}")
@@ -75,11 +75,11 @@ class ProviderClient:
         try:
             return msgspec.json.decode(body), None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None, RunFailed(code="provider_failed", message=f"{name} answered with what is not JSON.")
+            return None, RunFailed(code="provider_failed", message=f"{name} answered with invalid JSON.")
 
     def _status_error(self, status: int, retry_after: str, body: bytes) -> RunFailed:
         if status in _KEY_REJECTED_STATUSES:
-            message = f"{self.name} answered {status}: it does not accept the key that it is asked with."
+            message = f"{self.name} answered {status}: the API key was rejected."
             return RunFailed(code="provider_failed", message=message, status=status)
         text = client_base.error_message(body)
         if text:

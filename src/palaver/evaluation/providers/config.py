@@ -40,9 +40,9 @@ def check_providers(providers: Mapping[str, Provider]) -> None:
     """Raise SettingsError for a provider that can never be used, or whose URL contains a secret."""
     for name, provider in providers.items():
         if not _PROVIDER_NAME.fullmatch(name):
-            raise SettingsError(f"The provider {name!r}: its name has letters, digits, '_', '-' and '.', at most 64.")
+            raise SettingsError(f"Invalid provider name {name!r}: use at most 64 letters, digits, '_', '-' and '.'.")
         if provider.key is not None and (not provider.key.startswith(ENV_PREFIX) or provider.key == ENV_PREFIX):
-            raise SettingsError(f'The provider {name!r}: write key = "env:NAME", the variable that holds its key.')
+            raise SettingsError(f'Provider {name!r}: key must name an environment variable: key = "env:NAME".')
         try:
             url = urlsplit(provider.base_url)
             is_http = url.scheme in ("http", "https") and bool(url.hostname)
@@ -50,7 +50,7 @@ def check_providers(providers: Mapping[str, Provider]) -> None:
         except ValueError:
             is_http = has_no_secret = False
         if not (is_http and has_no_secret):
-            raise SettingsError(f"The provider {name!r}: its base_url is http://… or https://…, and holds no secret.")
+            raise SettingsError(f"Provider {name!r}: base_url must be http://… or https://…, without credentials.")
 
 
 def has_model(provider: Provider, model: str) -> bool:

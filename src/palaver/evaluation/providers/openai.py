@@ -54,7 +54,7 @@ def read_vectors(answer: Any, count: int) -> tuple[list[list[float]], Usage | No
         or not all(_is_vector(vector) for vector in embeddings)
         or len({len(vector) for vector in embeddings}) > 1
     ):
-        raise UnreadableAnswer(f"it has not one vector for each of {count} texts")
+        raise UnreadableAnswer(f"expected one vector for each of {count} texts")
     return [[float(number) for number in vector] for vector in embeddings], _read_usage(as_object(answer).get("usage"))
 
 

@@ -1,4 +1,4 @@
-"""Values of summaries and comparisons. All intervals are 95 %."""
+"""Values of summaries and comparisons. All intervals are 95%."""
 
 from typing import Any, Literal
 
@@ -13,14 +13,14 @@ Verdict = Literal["worse", "better", "same", "unclear"]
 
 
 class Latencies(msgspec.Struct, frozen=True):
-    """Seconds that calls took which came to an end: the middle one, and that which one in twenty exceeds."""
+    """Latency of completed calls in seconds: median and 95th percentile."""
 
     p50: float | None
     p95: float | None
 
 
 class SliceSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The same figures of rows that have one value in a column."""
+    """Figures of the rows that have one value in a column."""
 
     value: Any
     n: int
@@ -31,16 +31,16 @@ class SliceSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvaluatorSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What one evaluator says of a variant."""
+    """Figures of one evaluator for a variant."""
 
     name: str
     n: int
     """Rows that count: scored at least once, or failed."""
     errors: int
-    """Cells that it could not score. They don't count elsewhere."""
+    """Cells with an evaluator error. They don't count elsewhere."""
     skipped: int
     pass_rate: float | None
-    """Null if it never says whether a case passed."""
+    """Null if the evaluator only gives scores."""
     pass_ci: Interval | None
     ci: Literal["wilson", "bootstrap"]
     """The method of `pass_ci`; `mean_ci` is always a bootstrap."""
@@ -52,7 +52,7 @@ class EvaluatorSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VariantSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A variant, and what each evaluator says of it."""
+    """Figures of a variant, with those of each evaluator."""
 
     name: str
     cells: int
@@ -64,7 +64,7 @@ class VariantSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvaluationSummary(msgspec.Struct, frozen=True):
-    """The figures of a run, as far as it has come."""
+    """Figures of an evaluation, based on the results so far."""
 
     variants: list[VariantSummary]
 
@@ -73,7 +73,7 @@ class EvaluationSummary(msgspec.Struct, frozen=True):
 
 
 class RowChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that passed in one and not in the other."""
+    """A row that passed in base and fails in candidate."""
 
     row: str
     base: float
@@ -82,7 +82,7 @@ class RowChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScoreDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """How the mean scores of pairs differ, where they say more than passes."""
+    """Difference of the mean scores of paired rows, if scores are more than passed or failed."""
 
     base: float
     candidate: float
@@ -91,11 +91,11 @@ class ScoreDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvaluatorComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """What one evaluator says of the candidate beside the base, over rows that both have."""
+    """Comparison of base and candidate by one evaluator, over the rows that both have."""
 
     name: str
     measure: Measure
-    """What `base` and `candidate` are: pass rates, or means if the evaluator only scores."""
+    """Whether `base` and `candidate` are pass rates, or means if the evaluator only gives scores."""
     paired: int
     unpaired: int
     """Rows of equal content that count on one side only."""
@@ -106,20 +106,20 @@ class EvaluatorComparison(msgspec.Struct, frozen=True, kw_only=True):
     test: Literal["mcnemar-exact", "paired-bootstrap"]
     p: float | None
     p_adjusted: float | None
-    """By Holm, over all evaluators."""
+    """P-value after Holm's correction over all evaluators."""
     verdict: Verdict
     regressions: int
-    """Rows that passed in the base and not in the candidate, by majority over repeats."""
+    """Rows that passed in base and fail in candidate, by majority over repeats."""
     fixes: int
     cases_needed: int | None
-    """For an unclear verdict: how many similar rows would decide it; null if no number would."""
+    """If the verdict is unclear: the number of similar rows that would decide it; null if no number would."""
     score: ScoreDifference | None = None
     worst: list[RowChange] = []
-    """Regressions, the largest loss first; possibly truncated."""
+    """Regressed rows, the largest loss first; possibly truncated."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A candidate beside a base."""
+    """Comparison of a candidate with a base."""
 
     base: str
     """The reference `ev_2a:base`."""
@@ -127,7 +127,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     margin: float
     evaluators: list[EvaluatorComparison]
     changed: list[str] = []
-    """Rows whose content differs. They count in no figure; possibly truncated."""
+    """Rows whose content differs. They are left out of all figures; possibly truncated."""
     changed_count: int = 0
     only_in_base: list[str] = []
     """Evaluators that the candidate lacks."""

@@ -34,7 +34,7 @@ def parse_fail_under(texts: Sequence[str]) -> tuple[float | None, dict[str, floa
         except ValueError:
             value = -1.0
         if not 0 <= value <= 1 or (equals and not name):
-            raise InvalidValue(f"--fail-under {text!r}: give a number from 0 to 1, or name=number.")
+            raise InvalidValue(f"Invalid --fail-under {text!r}: use a number from 0 to 1, or name=number.")
         if equals:
             by_name[name] = value
         else:
@@ -48,7 +48,7 @@ def check_gate_names(gates: Gates, evaluators: Collection[str]) -> None:
         # `polite.words` may be a score of the evaluator `polite`.
         if name not in evaluators and not any(name.startswith(f"{key}.") for key in evaluators):
             known = ", ".join(sorted(evaluators)) or "none"
-            raise InvalidValue(f"--fail-under {name}: there is no evaluator {name!r}. There are: {known}.")
+            raise InvalidValue(f"--fail-under: unknown evaluator {name!r}. Available: {known}.")
 
 
 def failed_gates(gates: Gates, summary: EvaluationSummary, comparisons: Sequence[Comparison] = ()) -> list[str]:
@@ -64,15 +64,17 @@ def _failed_minimums(gates: Gates, summary: EvaluationSummary) -> Iterator[str]:
         summaries = {evaluator.name: evaluator for evaluator in variant.evaluators}
         for name in gates.fail_under:
             if name not in summaries and not _has_subscores(name, summaries):
-                yield f"fail-under: {variant.name} has no score {name}."
+                yield f"--fail-under {gates.fail_under[name]:g}: no scores of {name} for {variant.name!r}."
         for name, evaluator in summaries.items():
             # An evaluator with named scores uses its own name only if it returned nothing.
             if not evaluator.n and not evaluator.errors and _has_subscores(name, summaries):
                 continue
             minimum = _minimum_for(gates, name)
-            shortfall = None if minimum is None else _describe_shortfall(evaluator, minimum, strict=gates.strict)
+            if minimum is None:
+                continue
+            shortfall = _describe_shortfall(evaluator, variant.name, minimum, strict=gates.strict)
             if shortfall is not None:
-                yield f"fail-under: {variant.name}, {name}: {shortfall}"
+                yield f"--fail-under {minimum:g}: {shortfall}."
 
 
 def _has_subscores(name: str, names: Collection[str]) -> bool:
@@ -89,26 +91,43 @@ def _minimum_for(gates: Gates, name: str) -> float | None:
     return gates.minimum
 
 
-def _describe_shortfall(evaluator: EvaluatorSummary, minimum: float, *, strict: bool) -> str | None:
-    rate, interval, measure = evaluator.pass_rate, evaluator.pass_ci, "the pass rate"
+def _describe_shortfall(evaluator: EvaluatorSummary, variant: str, minimum: float, *, strict: bool) -> str | None:
+    rate, interval, measure = evaluator.pass_rate, evaluator.pass_ci, "pass rate"
     if rate is None:
-        rate, interval, measure = evaluator.mean, evaluator.mean_ci, "the mean"
+        rate, interval, measure = evaluator.mean, evaluator.mean_ci, "mean score"
     if rate is None or interval is None:
-        return f"nothing was scored, {minimum:g} is wanted."
+        return f"{evaluator.name} scored no rows for {variant!r}"
+    format_value = _format_percent if evaluator.pass_rate is not None else _format_score
+    text = f"{evaluator.name} has a {measure} of {format_value(rate)} for {variant!r}"
     if strict and interval[0] < minimum:
-        return f"{measure} is {rate:.3f}, but may be as low as {interval[0]:.3f}: {minimum:g} is wanted for sure."
-    return f"{measure} is {rate:.3f}, {minimum:g} is wanted." if rate < minimum else None
+        return f"{text}, and its 95% confidence interval starts at {format_value(interval[0])}"
+    return text if rate < minimum else None
+
+
+def _format_percent(share: float) -> str:
+    """Format a share as 66.7% or 50%. Only a share of 1 is 100%."""
+    text = f"{100 * share:.1f}".removesuffix(".0")
+    return "over 99.9%" if text == "100" and share < 1 else f"{text}%"
+
+
+def _format_score(score: float) -> str:
+    return f"{score:.3f}"
 
 
 def _failed_comparisons(gates: Gates, comparison: Comparison) -> Iterator[str]:
     for result in comparison.evaluators:
         if gates.max_regressions is not None and result.regressions > gates.max_regressions:
-            rows = "row passes" if result.regressions == 1 else "rows pass"
+            rows = "row" if result.regressions == 1 else "rows"
+            worst = f" Worst: {result.worst[0].row}." if result.worst else ""
             yield (
-                f"max-regressions: {comparison.candidate}, {result.name}: {result.regressions} {rows} no longer, "
-                f"{gates.max_regressions} may. The first: {result.worst[0].row if result.worst else 'unknown'}."
+                f"--max-regressions {gates.max_regressions}: {result.regressions} {rows} regressed in {result.name} "
+                f"for {comparison.candidate!r}.{worst}"
             )
         if gates.fail_on_worse and result.verdict == "worse" and result.ci and result.difference is not None:
-            ends = f"{result.ci[0]:+.3f} to {result.ci[1]:+.3f}"
-            subject = f"{comparison.candidate}, {result.name}"
-            yield f"fail-on worse: {subject}: {result.difference:+.3f} ({ends}) beside {comparison.base}."
+            format_value = _format_percent if result.measure == "pass_rate" else _format_score
+            values = [format_value(value) for value in (result.base, result.candidate) if value is not None]
+            measure = "pass rate" if result.measure == "pass_rate" else "mean score"
+            yield (
+                f"--fail-on worse: the {measure} of {result.name} fell from {' to '.join(values)} "
+                f"for {comparison.candidate!r} (base {comparison.base!r})."
+            )

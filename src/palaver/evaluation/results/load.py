@@ -63,7 +63,7 @@ def read_column(db: Connection, project: str, evaluation: str, column: str) -> l
     stored = evaluations.get_planned(db, project, evaluation)
     values = list(_read_values(db, project, stored.evaluation.testset, stored.rows, column))
     if all(value is UNSET for value in values):
-        raise InvalidValue(f"No row of the test set has a column {column[:80]!r}.", pointer="?slice")
+        raise InvalidValue(f"Column {column[:80]!r} not found in the test set.", pointer="?slice")
     return values
 
 
@@ -93,8 +93,8 @@ def compared_variant(results: ResultArrays, variant: str | None, pointer: str) -
     if variant is None and len(names) == 1:
         return ComparedVariant(results, 0)
     if variant not in names:
-        problem = "Say which variant: " if variant is None else f"There is no variant {variant[:80]!r}: "
-        raise InvalidValue(f"{problem}{results.id} has {', '.join(names)}.", pointer=pointer)
+        problem = "Missing variant" if variant is None else f"Variant {variant[:80]!r} not found"
+        raise InvalidValue(f"{problem}. {results.id} has: {', '.join(names)}.", pointer=pointer)
     return ComparedVariant(results, names.index(variant))
 
 

@@ -1,4 +1,4 @@
-"""Intervals and tests for results: bootstrap, Wilson, McNemar, Holm. 95 % throughout.
+"""Intervals and tests for results: bootstrap, Wilson, McNemar, Holm. 95% throughout.
 
 The percentile bootstrap draws n rows with replacement out of n. The mean of a resample depends only on how often each
 value is drawn, so the cheapest of three equivalent ways is used:
@@ -33,7 +33,7 @@ _DRAW_BATCH = 100_000
 
 
 def percentile_interval(means: FloatArray) -> Interval:
-    """The interval between the lowest and the highest 2.5 %."""
+    """The interval between the lowest and the highest 2.5%."""
     low, high = np.quantile(means, (0.025, 0.975))
     return float(low), float(high)
 
@@ -142,7 +142,7 @@ def cases_needed(difference: float, square: float) -> int | None:
 
 
 Z_95 = 1.959963984540054
-"""Standard deviations on each side that cover 95 % of a normal distribution."""
+"""Standard deviations on each side that cover 95% of a normal distribution."""
 
 
 def wilson_interval(successes: int, count: int) -> Interval | None:

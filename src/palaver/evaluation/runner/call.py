@@ -26,7 +26,7 @@ from palaver.workflows.workflow import Workflow
 TRANSIENT_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
 _TRANSIENT_CODES = frozenset({Overloaded.code, UpstreamTimeout.code})
 _FIRST_DELAY_S, _MAX_DELAY_S = 0.5, 30.0
-"""The delay doubles with each retry, with ±50 % jitter."""
+"""The delay doubles with each retry, with ±50% jitter."""
 
 
 def is_transient(failure: RunFailed) -> bool:
@@ -156,7 +156,7 @@ class WorkflowCaller:
             async with asyncio.timeout(self.timeout):
                 await run.wait_ended()
         except TimeoutError:
-            message = f"The call took longer than {self.timeout:g} seconds."
+            message = f"The call timed out after {self.timeout:g} seconds."
             run.cancel(RunFailed(code=RunTimeout.code, message=message))
             await run.wait_ended()
         except asyncio.CancelledError:
@@ -167,7 +167,7 @@ class WorkflowCaller:
         if isinstance(last, RunCancelled) or (isinstance(last, RunFinished) and last.finish == "interrupted"):
             if self.engine.is_draining:
                 raise EvaluationAborted
-            return RunFailed(code="cancelled", message="Somebody stopped the run.")
+            return RunFailed(code="cancelled", message="The run was stopped.")
         if isinstance(last, RunFailed) and last.code == ShuttingDown.code:
             raise EvaluationAborted
         return last

@@ -72,7 +72,7 @@ def missing_messages(cell_input: CellInput, columns: ColumnMap) -> str | None:
     if columns.messages is None and columns.script is None:
         return None
     sources = {"messages": columns.messages, "script": columns.script, "text": columns.spoken}
-    return ", ".join(f"no {kind} in the column {column!r}" for kind, column in sources.items() if column is not None)
+    return ", ".join(f"no {kind} in column {column!r}" for kind, column in sources.items() if column is not None)
 
 
 def _cell_value(row: Mapping[str, Any], column: str | None) -> Any:
@@ -91,7 +91,7 @@ def _read_messages(value: Any, column: str) -> list[Message]:
         return dialects.read(value, pointer=f"/{column}")
     except InvalidMessages as error:
         raise InvalidMessages(
-            f"The column {column!r} holds no messages: {error.message}", pointer=error.pointer
+            f"Column {column!r} does not contain valid messages: {error.message}", pointer=error.pointer
         ) from None
 
 
@@ -192,7 +192,7 @@ class CellRunner:
 
     async def _make_case(self, case: Case, variant: PlannedVariant, content: bytes | None, calls: CellCalls) -> Case:
         if content is None:
-            raise CellFailed("row_gone", "The row's content is not in the test set any more.")
+            raise CellFailed("row_gone", "The row's content is no longer in the test set.")
         cell_input = read_cell_input(msgspec.json.decode(content), variant)
         if variant.workflow is None:
             turns: Sequence[Turn] = [_make_recorded_turn(cell_input, variant)]
@@ -216,7 +216,9 @@ class CellRunner:
         self, case: Case, cell_input: CellInput, variant: PlannedVariant, calls: CellCalls
     ) -> tuple[Sequence[Turn], tuple[Message, ...]]:
         if variant.is_chat and (missing := missing_messages(cell_input, variant.map)) is not None:
-            raise CellFailed("no_messages", f"The row has nothing to say: {missing}. Fill it in, or leave the row out.")
+            raise CellFailed(
+                "no_messages", f"The row has no input: {missing}. Fill in the column or leave out the row."
+            )
         workflow = self._find_workflow(variant.workflow or "")
 
         async def answer(history: tuple[Message, ...]) -> WorkflowAnswer:
@@ -273,9 +275,7 @@ class CellRunner:
             async with asyncio.timeout(limit):
                 return await evaluator.score(case)
         except TimeoutError:
-            return [
-                error_score(evaluator.name, f"evaluator_timeout: it took longer than {limit:g} seconds", seconds=limit)
-            ]
+            return [error_score(evaluator.name, f"evaluator_timeout: timed out after {limit:g} seconds", seconds=limit)]
 
     def _make_result(
         self, info: CellInfo, case: Case, calls: CellCalls, error: Mapping[str, Any] | None, scores: Sequence[NewScore]
@@ -296,6 +296,6 @@ def _make_recorded_turn(cell_input: CellInput, variant: PlannedVariant) -> Turn:
     """Make the turn of an answer that the row already holds."""
     value = cell_input.row.get(variant.column or "", UNSET)
     if value is UNSET:
-        raise CellFailed("no_answer", f"The row has nothing in the column {variant.column!r}.")
+        raise CellFailed("no_answer", f"The row has no answer in column {variant.column!r}.")
     reply = reply_from_output(value, is_chat=variant.is_chat, history=cell_input.history)
     return make_turn(reply, is_chat=variant.is_chat, user=last_user_message(cell_input.history))

@@ -21,7 +21,7 @@ from palaver.workflows.execution import ReplyReader, Returned
 _Seconds = Annotated[float, Meta(ge=0)]
 
 
-class _ManualUsage(msgspec.Struct, frozen=True):
+class ManualUsage(msgspec.Struct, frozen=True):
     input_tokens: Annotated[int, Meta(ge=0)] = 0
     output_tokens: Annotated[int, Meta(ge=0)] = 0
     cached_input_tokens: Annotated[int, Meta(ge=0)] | None = None
@@ -32,34 +32,34 @@ class _ManualUsage(msgspec.Struct, frozen=True):
 
 class _ManualAnswer(msgspec.Struct, frozen=True, kw_only=True):
     output: Any | UnsetType = UNSET
-    usage: _ManualUsage | None = None
+    usage: ManualUsage | None = None
     latency: _Seconds = 0.0
     first_output: _Seconds | None = None
     finish: FinishReason | None = None
 
 
-class TriedTurn(_ManualAnswer, frozen=True, kw_only=True):
+class ManualTurn(_ManualAnswer, frozen=True, kw_only=True):
     """One turn of a conversation."""
 
     user: Any = None
     expect: Any = None
 
 
-class TriedFlags(msgspec.Struct, frozen=True):
-    """What the workflow would be."""
+class ManualFlags(msgspec.Struct, frozen=True):
+    """Properties of the workflow."""
 
     is_chat: bool = True
 
 
-class TriedCase(_ManualAnswer, frozen=True, kw_only=True):
-    """A case as somebody writes it down: `output` is anything that a workflow may return."""
+class ManualCase(_ManualAnswer, frozen=True, kw_only=True):
+    """A manually written case. `output` is anything that a workflow may return."""
 
     inputs: dict[str, Any] = {}
     row: dict[str, Any] = {}
     expected: Any | UnsetType = UNSET
-    flags: TriedFlags | None = None
+    flags: ManualFlags | None = None
     history: Any = None
-    turns: Annotated[tuple[TriedTurn, ...], Meta(min_length=1, max_length=1_000)] | None = None
+    turns: Annotated[tuple[ManualTurn, ...], Meta(min_length=1, max_length=1_000)] | None = None
 
 
 def read_manual_case(document: Any, *, pointer: str = "/case") -> Case:
@@ -67,7 +67,7 @@ def read_manual_case(document: Any, *, pointer: str = "/case") -> Case:
     manual = _decode_case(document, pointer)
     flags = Flags(is_chat=manual.flags.is_chat) if manual.flags is not None else Flags(True, "derived")
     if manual.turns is not None and manual.output is not UNSET:
-        raise InvalidValue("Give turns or output, not both.", pointer=f"{pointer}/turns")
+        raise InvalidValue("'turns' can't be combined with 'output'.", pointer=f"{pointer}/turns")
     history: list[Message] = []
     if manual.history is not None:
         is_text = isinstance(manual.history, str)
@@ -108,12 +108,12 @@ def read_user_message(value: Any, *, pointer: str) -> Message:
     wrapped = value if dialect_of(value) is not None else {"role": "user", "content": value}
     messages = dialects.read(wrapped, pointer=pointer)
     if len(messages) != 1:
-        raise InvalidValue("A turn has one message of the user's.", pointer=pointer)
+        raise InvalidValue("A turn must have exactly one user message.", pointer=pointer)
     return messages[0]
 
 
 def _make_turns(
-    manual_turns: Sequence[TriedTurn], flags: Flags, history: Sequence[Message], pointer: str
+    manual_turns: Sequence[ManualTurn], flags: Flags, history: Sequence[Message], pointer: str
 ) -> Sequence[Turn]:
     messages = list(history)
     turns: list[Turn] = []
@@ -144,14 +144,15 @@ def _make_turn(
     )
 
 
-def _decode_case(document: Any, pointer: str) -> TriedCase:
+def _decode_case(document: Any, pointer: str) -> ManualCase:
     if not isinstance(document, Mapping):
-        raise InvalidValue("A case is an object.", pointer=pointer)
+        raise InvalidValue("A case must be an object.", pointer=pointer)
     try:
-        return msgspec.convert(cast("Mapping[str, Any]", document), TriedCase)
+        return msgspec.convert(cast("Mapping[str, Any]", document), ManualCase)
     except msgspec.ValidationError as error:
-        case_error = validation_error(str(error))
-        raise InvalidValue(f"{pointer}{case_error.message}", pointer=f"{pointer}{case_error.pointer or ''}") from None
+        reason, _, path = str(error).partition(" - at `$")
+        case_error = validation_error(f"{reason} - at `${pointer.replace('/', '.')}{path or '`'}")
+        raise InvalidValue(case_error.message, pointer=case_error.pointer) from None
 
 
 def _to_message(item: OutputValue) -> Message | None:

@@ -89,7 +89,7 @@ class ResultWriter:
                 results.record_results, self._process, self._slice, batch, self._stop_conditions, self._now()
             )
         except PalaverError as error:
-            log.warning("Results cannot be recorded, which is tried again: %s", error.message)
+            log.warning("Failed to write results, retrying: %s", error.message)
             return False
         self._on_recorded(outcome)
         return True

@@ -184,7 +184,7 @@ class _ScriptPlayer:
     async def _simulate(self, simulate: Simulate, turn: ScriptTurn) -> None:
         """Let another workflow play the user until it is done. `expect` applies to the last answer."""
         if self.play_user is None:
-            raise ValueError("A script with `simulate` needs somebody to play the user.")
+            raise ValueError("A script with `simulate` requires `play_user`.")
         turns_before = len(self.turns)
         for _ in range(simulate.max_turns):
             reply = await self.play_user(simulate.workflow, simulated_user_messages(simulate, self.messages))

@@ -132,10 +132,10 @@ class SliceRun:
         except NotFound:
             self._is_lost = True  # The evaluation was deleted.
         except PalaverError as error:
-            log.warning("A slice of %s cannot be run, which is tried again: %s", self.slice.evaluation, error.message)
+            log.warning("Failed to run a slice of %s, retrying: %s", self.slice.evaluation, error.message)
             is_broken = True
         except Exception:
-            log.exception("A slice of %s cannot be run, which is tried again", self.slice.evaluation)
+            log.exception("Failed to run a slice of %s, retrying", self.slice.evaluation)
             is_broken = True
         await self._release(is_complete=is_complete)
         if self._workers:
@@ -160,7 +160,7 @@ class SliceRun:
             owner.database, owner.process, slice_, runner.stop_conditions, now=owner.now, on_recorded=self._on_recorded
         )
         if remaining and slice_.attempts >= FAIL_AFTER_DEATHS:
-            message = "Every process that ran this cell died with it."
+            message = "Every process that ran this cell crashed."
             writer.add(runner.failed_result(remaining.pop(0), "process_died", message))
         hashes = [runner.row_hash(cell) for cell in remaining]
         contents = await owner.database.read(testset_rows.read_contents, slice_.project, runner.plan.testset.id, hashes)
@@ -189,8 +189,8 @@ class SliceRun:
                 self.stop(immediately=True)
                 return
             except Exception:  # A bug in Palaver; other cells continue.
-                log.exception("The cell %d of %s could not be run", cell, self.slice.evaluation)
-                result = runner.failed_result(cell, "internal", "Something broke: the log says what.")
+                log.exception("Failed to run cell %d of %s", cell, self.slice.evaluation)
+                result = runner.failed_result(cell, "internal", "Internal error. See the server log.")
             writer.add(result)
 
     def _on_recorded(self, outcome: RecordOutcome) -> None:
@@ -209,7 +209,7 @@ class SliceRun:
             except PalaverError as error:
                 if self._abort.done():
                     return  # Another process will release it when it finds this one dead.
-                log.warning("A slice cannot be let go of, which is tried again: %s", error.message)
+                log.warning("Failed to release a slice, retrying: %s", error.message)
                 await asyncio.sleep(RETRY_INTERVAL_S)
             else:
                 return

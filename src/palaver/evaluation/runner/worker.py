@@ -49,7 +49,7 @@ class EvaluationWorker:
         self._now = now
         self._poll_interval = poll_interval
         self._tasks: dict[asyncio.Task[None], SliceRun] = {}
-        self._poller = Poller(self._poll, subject="Evaluations that wait", log=log, retry_delay=poll_interval)
+        self._poller = Poller(self._poll, subject="queued evaluations", log=log, retry_delay=poll_interval)
         self._polls = False
 
     @property
@@ -76,7 +76,7 @@ class EvaluationWorker:
         if not dead_processes and not await self._database.read(slices.has_lost_slices):
             return
         if count := await self._database.write(slices.requeue_lost_slices, dead_processes, self._now()):
-            log.warning("A process died that ran %d slices of evaluations; they go on elsewhere.", count)
+            log.warning("A process died while running %d evaluation slices; requeued them.", count)
             self.wake()
 
     async def stop(self) -> None:

@@ -75,10 +75,10 @@ def resume_value(interrupts: Sequence[Interrupt], answers: Mapping[str, Mapping[
     """Return the value of `Command(resume=…)`. Raises Failure unless exactly the pending questions are answered."""
     question_ids = [question["id"] for interrupt in interrupts for question in interrupt.questions]
     if unknown := [name for name in answers if name not in question_ids]:
-        raise Failure("approval_not_found", f"Nothing here waits for an approval of {unknown[0][:80]!r}.", status=404)
+        raise Failure("approval_not_found", f"Approval {unknown[0][:80]!r} is not pending.", status=404)
     if missing_ids := [name for name in question_ids if name not in answers]:
         listing = ", ".join(missing_ids)
-        raise Failure("approval_pending", f"These approvals are not answered yet: {listing}.", status=400)
+        raise Failure("approval_pending", f"Answer all pending approvals together. Missing: {listing}.", status=400)
     if len(interrupts) == 1:
         return interrupts[0].answer(answers)
     return {interrupt.id: interrupt.answer(answers) for interrupt in interrupts}
@@ -89,7 +89,7 @@ def check_arguments_unchanged(interrupts: Sequence[Interrupt], approved_calls: M
     for question in (question for interrupt in interrupts for question in interrupt.questions):
         call = approved_calls.get(question["call_id"])
         if call is not None and call.parsed != json.parse_or_text(question["arguments"]):
-            message = f"The call {call.call_id!r} that waits for approval has other arguments than the one approved."
+            message = f"The pending call {call.call_id!r} has different arguments from the one that was approved."
             raise Failure("stale_base", message, status=409)
 
 
@@ -231,7 +231,7 @@ def _resume_command(
     from langgraph.types import Command
 
     if not thread.interrupts:
-        raise Failure("approval_not_found", "Nothing here waits for an approval.", status=404)
+        raise Failure("approval_not_found", "No approval is pending.", status=404)
     if resume is not UNSET:
         return Command(resume=resume)
     interrupts = parse_interrupts(thread.interrupts, thread.pending)
@@ -364,8 +364,8 @@ def chat_function(runnable: "Runnable[Any, Any]", name: str) -> Callable[..., An
     variables = _prompt_variables(runnable)
     if variables is not None and "messages" not in variables:
         raise ChatWithoutMessages(
-            f"{name} is declared as a chat but its prompt has no place for the history: give it a placeholder named "
-            "messages, or declare it with workflow(…)."
+            f"{name} is declared as a chat, but its prompt has no placeholder for the history. Add one named "
+            "'messages', or declare it with workflow(…)."
         )
 
     async def answer(messages: list[Message], **inputs: Any) -> AsyncGenerator[object, None]:
@@ -384,7 +384,7 @@ def _graph_chat_function(graph: Any, name: str) -> Callable[..., Any]:
     takes_list = keys is None and _input_is_list(graph)
     if keys is not None and "messages" not in keys:
         raise ChatWithoutMessages(
-            f"{name} is declared as a chat but its state has no messages: add them, or declare it with workflow(…)."
+            f"{name} is declared as a chat, but its state has no 'messages'. Add them, or declare it with workflow(…)."
         )
     # A state key with the same name takes precedence.
     resume_argument = {RESUME_INPUT: _Argument(Any)} if graph.checkpointer and RESUME_INPUT not in (keys or {}) else {}

@@ -74,7 +74,7 @@ async def _event_batches(
     except PalaverError as error:
         failure = RunFailed(code=error.code, message=error.message)
     except Exception:
-        log.exception("A stream of LangChain's failed (%s).", run.id)
+        log.exception("A LangChain stream failed (%s).", run.id)
         failure = RunFailed(code=WorkflowFailed.code, message=f"The stream failed ({run.id}).")
     yield run.end(failure)
 

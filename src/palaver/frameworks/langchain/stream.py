@@ -358,7 +358,7 @@ class MessageStream:
         if text.startswith(streamed_text):
             streamed.add_text(TextPiece(text=text[len(streamed_text) :]))
         elif text:
-            self._warn("the whole text of a message differs from what was streamed of it; what was said stays")
+            self._warn("the final text of a message differs from its streamed text, which was kept")
         streamed.close()
         streamed_types = frozenset(streamed.part_types)
         for piece in content_pieces(message):
@@ -446,7 +446,7 @@ class MessageStream:
     def _feed_result_by_name(self, message: Any, branch: str) -> None:
         call = next((call for call in reversed(self.unanswered) if call.name == message.name), None)
         if call is None:
-            self._warn(f"dropped the result of a function {message.name!r} that nobody called")
+            self._warn(f"dropped the result of function {message.name!r}, which was never called")
         else:
             self._feed_result(message, call, branch)
 

@@ -47,7 +47,7 @@ def adopt(
     agent = cast("Agent[Any]", thing)
     name = choose_name(name, agent.name)
     if not flags["is_chat"]:
-        raise NotAWorkflow(f"{name} is an agent, which is a chat: declare it with chat(…).")
+        raise NotAWorkflow(f"{name} is an agent and therefore a chat. Declare it with chat(…).")
     return AdoptedWorkflow(
         agent,
         partial(_run_agent, agent),
@@ -105,11 +105,11 @@ def _public_error(error: Exception, result: "RunResultStreaming") -> Exception:
 
     match error:
         case agents.InputGuardrailTripwireTriggered() | agents.ToolInputGuardrailTripwireTriggered():
-            return Failure("input_refused", "A guardrail of this agent refused what was asked.", status=400)
+            return Failure("input_refused", "A guardrail of this agent rejected the input.", status=400)
         case agents.OutputGuardrailTripwireTriggered() | agents.ToolOutputGuardrailTripwireTriggered():
-            return Failure("output_refused", "A guardrail of this agent refused its answer.")
+            return Failure("output_refused", "A guardrail of this agent rejected its output.")
         case agents.MaxTurnsExceeded():
-            return Failure("too_many_turns", f"The agent did not come to an end within {result.max_turns} turns.")
+            return Failure("too_many_turns", f"The agent did not finish within {result.max_turns} turns.")
         case _:
             return error
 

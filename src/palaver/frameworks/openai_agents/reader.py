@@ -258,7 +258,9 @@ class Reader(AgentReader):
         """Emit the parts of the result that were not streamed."""
         if not self._has_started:
             if not getattr(result, "is_complete", True):
-                raise BadStream("The workflow gave a RunResultStreaming: yield what its stream_events() gives instead.")
+                raise BadStream(
+                    "The workflow yielded a RunResultStreaming. Yield the events of its stream_events() instead."
+                )
             for item in result.new_items:
                 yield from self._read_item(item)
         # Only the total includes agents that run as tools.

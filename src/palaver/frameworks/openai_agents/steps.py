@@ -309,7 +309,7 @@ def _suppress_errors(hook: _Hook) -> _Hook:
         try:
             await hook(*args, **kwargs)
         except Exception:
-            log.debug("A step could not be told", exc_info=True)
+            log.debug("Failed to record a step", exc_info=True)
 
     return wrapper
 

@@ -50,11 +50,11 @@ def adopt(
     agent = cast("AbstractAgent[Any, Any]", thing)
     name = choose_name(name, agent.name, "assistant")
     if not flags["is_chat"]:
-        raise NotAWorkflow(f"{name} is an agent, which is a chat: declare it with chat(…).")
+        raise NotAWorkflow(f"{name} is an agent and therefore a chat. Declare it with chat(…).")
     if agent.deps_type not in (object, type(None), Context):
         raise NotAWorkflow(
-            f"{name} wants deps of type {agent.deps_type.__name__}, which we cannot make: give it deps_type=Context, "
-            "or declare a function that yields what agent.run_stream_events(…) gives."
+            f"{name} requires deps of type {agent.deps_type.__name__}, which Palaver cannot create. Use "
+            "deps_type=Context, or declare a function that yields the events of agent.run_stream_events(…)."
         )
     return AdoptedWorkflow(
         agent,
@@ -97,7 +97,7 @@ async def _run_agent(
     except ContentFilterError:
         reader.finish = "content-filter"
     except UsageLimitExceeded as error:
-        raise Failure("usage_limit_exceeded", "The agent went over the limits of its usage.") from error
+        raise Failure("usage_limit_exceeded", "The agent exceeded its usage limits.") from error
     for output in reader.end():
         yield output
 
@@ -177,7 +177,7 @@ def _binary_content(uri: str) -> "BinaryContent":
     try:
         return BinaryContent.from_data_uri(uri)
     except ValueError:
-        raise Failure("invalid_file", "A file of the conversation is not base64.", status=400) from None
+        raise Failure("invalid_file", "A file in the conversation is not valid base64.", status=400) from None
 
 
 def _file_url(url: str, kind: str) -> "UserContent":

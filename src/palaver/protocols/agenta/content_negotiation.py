@@ -20,7 +20,7 @@ def ui_version(headers: Mapping[str, str]) -> int | None:
             return parse_version(headers)
         case _:
             known = ["agenta", "vercel"]
-            raise NotAcceptable(f"That message format is unknown: ask for {' or '.join(known)}.", supported=known)
+            raise NotAcceptable(f"x-ag-messages-format must be {' or '.join(known)}.", supported=known)
 
 
 def ui_offers(offers: Sequence[str]) -> tuple[str, ...]:
@@ -33,9 +33,11 @@ def negotiate(headers: Mapping[str, str], flags: Mapping[str, bool], offers: Seq
     stream = flags.get("stream")
     allowed = tuple(offer for offer in offers if stream is None or stream is (offer != JSON))
     if not allowed:
-        raise NotAcceptable("Nothing is streamed here: leave flags.stream out, or use /invoke.", supported=offers)
+        raise NotAcceptable("This route does not stream. Omit flags.stream or use /invoke.", supported=offers)
     media_type = choose_media_type(headers.get("accept"), allowed)
     if media_type is None:
         suffix = "" if stream is None else f" with flags.stream {str(stream).lower()}"
-        raise NotAcceptable(f"Nothing accepted can be given{suffix}: accept {' or '.join(allowed)}.", supported=allowed)
+        raise NotAcceptable(
+            f"None of the accepted media types is available{suffix}. Accept {' or '.join(allowed)}.", supported=allowed
+        )
     return media_type

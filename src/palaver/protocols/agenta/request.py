@@ -109,7 +109,7 @@ def parse_history(call_body: CallBody) -> tuple[Message, ...]:
 
 
 def conflicting_fields(first: str, second: str) -> ConflictingFields:
-    return ConflictingFields(f"{first} and {second} say different things: say it once.", pointer=second)
+    return ConflictingFields(f"{first} and {second} have different values. Send only one of them.", pointer=second)
 
 
 def _inputs(body: _Object, data: _Object, places: dict[str, str], *, is_chat: bool) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _parameters(body: _Object, data: _Object, places: dict[str, str]) -> dict[st
 
 
 def _session(body: _Object, headers: Mapping[str, str]) -> str | None:
-    pattern = "1 to 128 letters, digits or any of . _ : -"
+    pattern = "1 to 128 letters, digits, '.', '_', ':' or '-'."
     session = body.get("session_id")
     if session is not None:
         if not isinstance(session, str) or not _SESSION.fullmatch(session):
@@ -177,7 +177,7 @@ def _flags(body: _Object) -> _Object:
         if not isinstance(flags.get(name, False), bool):
             raise InvalidBody(f"flags.{name} must be true or false.", pointer=f"/flags/{name}")
     if flags.get("force"):
-        raise UnsupportedFlag("flags.force is not supported: leave it out.", pointer="/flags/force")
+        raise UnsupportedFlag("flags.force is not supported. Omit it.", pointer="/flags/force")
     return flags
 
 

@@ -32,7 +32,7 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, AgentaRequ
     workflow = find(request.workflow)
     body = parse_object(request)
     if "data" in body:
-        raise MisplacedField("data is not read here: use /invoke.", pointer="/data")
+        raise MisplacedField("data is not supported on this route. Use /invoke.", pointer="/data")
     call_body = parse_body(body, request.headers, is_chat=workflow.is_chat)
     references = call_body.references | _references(body, request.query)
     call_body = msgspec.structs.replace(call_body, references=references, strays=call_body.strays - {*_REFERENCES})

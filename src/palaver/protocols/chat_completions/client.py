@@ -59,7 +59,7 @@ class ChatReplyDecoder(ReplyDecoder):
             case {} as chunk:
                 return self._completion.chunk(cast("_Object", chunk), "delta")
             case _:
-                raise UpstreamFailed("The remote's stream holds a record that is no JSON object.")
+                raise UpstreamFailed("The remote service sent a stream record that is not a JSON object.")
 
     def _decode_body(self, body: Any) -> list[object]:
         match body:
@@ -68,7 +68,7 @@ class ChatReplyDecoder(ReplyDecoder):
             case {"choices": [{"message": {}}, *_]}:
                 return [*self._completion.chunk(cast("_Object", body), "message"), *self._end_stream()]
             case _:
-                raise UpstreamFailed("The remote's answer is no chat completion.")
+                raise UpstreamFailed("The response of the remote service is not a chat completion.")
 
     def _fail(self, document: _Object) -> list[object]:
         self._is_finished = True

@@ -23,7 +23,7 @@ def models_response(descriptions: Iterable[Description], created: int) -> HttpRe
 def model_response(description: Description, created: int) -> HttpResponse:
     """Raises ModelNotFound for a workflow that is not a chat."""
     if not description.is_chat:
-        raise ModelNotFound(f"No model {description.name!r}: it is a workflow, but not a chat.")
+        raise ModelNotFound(f"Model {description.name!r} not found: the workflow is not a chat.")
     return json_response(_model(description, created))
 
 

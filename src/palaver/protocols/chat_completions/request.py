@@ -57,12 +57,12 @@ def encode_options(options: _Object) -> dict[str, Any]:
 
 def _require_one(fields: JsonFields, name: str) -> None:
     if (fields.integer(name, 1) or 1) > 1:
-        raise UnsupportedValue(f"{name} must be 1: a run is one answer.", pointer=f"/{name}")
+        raise UnsupportedValue(f"{name} must be 1: a run returns a single answer.", pointer=f"/{name}")
 
 
 def _reject_audio(fields: JsonFields, name: str) -> None:
     if name == "audio" or "audio" in (fields.items(name) or ()):
-        raise UnsupportedValue(f"{name} asks for sound, and answers are text.", pointer=f"/{name}")
+        raise UnsupportedValue(f"{name} requests audio, but only text output is supported.", pointer=f"/{name}")
 
 
 def _stop(fields: JsonFields, name: str) -> str | list[Any] | None:
@@ -203,7 +203,7 @@ def parse_messages(fields: JsonFields) -> tuple[Message, ...]:
     """Parse the history of a call. Raises RequestError."""
     messages = fields.items("messages")
     if not messages:
-        raise InvalidType("messages must be a list of at least one message.", pointer="/messages")
+        raise InvalidType("messages must be a list with at least one message.", pointer="/messages")
     calls = _OpenCalls()
     return tuple(
         chat_completions.read([_check_message(message, index, calls) for index, message in enumerate(messages)])
@@ -222,13 +222,13 @@ class _OpenCalls:
 
     def answer(self, call_id: str, pointer: str) -> None:
         if self._open.pop(call_id, None) is None:
-            raise UnknownCall(f"No call {call_id[:64]!r} before this message waits for a result.", pointer=pointer)
+            raise UnknownCall(f"No call {call_id[:64]!r} before this message is waiting for a result.", pointer=pointer)
 
     def find_last(self, name: str, pointer: str) -> str:
         for call_id, called_name in reversed(self._open.items()):
             if called_name == name:
                 return call_id
-        raise UnknownCall(f"No call of {name[:64]!r} before this message waits for a result.", pointer=pointer)
+        raise UnknownCall(f"No call of {name[:64]!r} before this message is waiting for a result.", pointer=pointer)
 
 
 def _check_message(value: Any, index: int, calls: _OpenCalls) -> dict[str, Any]:
@@ -266,9 +266,9 @@ def _check_content(fields: JsonFields, role: str) -> None:
     for part_index, part in enumerate(cast("list[Any]", content)):
         pointer = f"{fields.pointer('content')}/{part_index}"
         if not isinstance(part, dict):
-            raise InvalidType(f"A part of content must be an object, not {json_type_name(part)}.", pointer=pointer)
+            raise InvalidType(f"A content part must be an object, not {json_type_name(part)}.", pointer=pointer)
         if not _is_part(cast("_Object", part)):
-            raise InvalidValue(f"A part of content is no {_PART_TYPES} that can be read.", pointer=pointer)
+            raise InvalidValue(f"Invalid content part: must be a valid {_PART_TYPES}.", pointer=pointer)
 
 
 def _is_part(part: _Object) -> bool:
@@ -293,10 +293,10 @@ def _register_calls(fields: JsonFields, index: int, calls: _OpenCalls) -> None:
                 JsonFields(cast("_Object", function), f"{pointer}/{call_index}/function").string("arguments")
                 calls.add(call_id, name)
             case {"type": str(kind)} if kind != "function":
-                raise InvalidValue("A call must be of type function.", pointer=f"{pointer}/{call_index}/type")
+                raise InvalidValue("A tool call must have the type 'function'.", pointer=f"{pointer}/{call_index}/type")
             case _:
-                expected = "an object with an id and a function that has a name"
-                raise InvalidType(f"A call must be {expected}.", pointer=f"{pointer}/{call_index}")
+                expected = "an object with an id and a function with a name"
+                raise InvalidType(f"A tool call must be {expected}.", pointer=f"{pointer}/{call_index}")
     if fields.object("function_call") is not None:
         inner = fields.nested("function_call")
         name = inner.required_string("name")

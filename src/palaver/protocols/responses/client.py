@@ -528,7 +528,7 @@ class ResponsesReplyDecoder(ReplyDecoder):
         text = record.decode("utf-8", "replace")
         value = json.parse_or_text(text)
         if value is text:
-            raise UpstreamFailed("The remote sent a record that is not JSON.")
+            raise UpstreamFailed("The remote service sent a record that is not JSON.")
         if isinstance(value, dict):
             yield from self._decode_frame(cast("Object", value))
         else:

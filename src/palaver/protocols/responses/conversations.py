@@ -39,7 +39,7 @@ def parse_added_items(request: HttpRequest) -> ConversationInput:
     """Parse POST /conversations/{id}/items."""
     fields = JsonFields.from_request(request)
     if fields.body.get("items") is None:
-        raise MissingRequired("items is required: a list of items.", pointer="/items")
+        raise MissingRequired("items is required and must be a list.", pointer="/items")
     return ConversationInput(_parse_items(fields))
 
 
@@ -62,8 +62,8 @@ def deleted_conversation_response(conversation: str) -> HttpResponse:
 def _parse_items(fields: JsonFields) -> tuple[Message, ...]:
     items = fields.items("items") or []
     if len(items) > _MAX_ITEMS:
-        raise InvalidValue(f"There are {len(items)} items; at most {_MAX_ITEMS} are taken.", pointer="/items")
+        raise InvalidValue(f"Too many items: {len(items):,} (limit: {_MAX_ITEMS}).", pointer="/items")
     check_items(items, "items")
     for index in item_references(items):
-        raise InvalidValue("A conversation takes items, no references to them.", pointer=f"/items/{index}")
+        raise InvalidValue("Item references can't be added to a conversation.", pointer=f"/items/{index}")
     return tuple(message for message, _ in dialect.read_indexed(items))

@@ -69,7 +69,7 @@ def _check_item(item: _Object, pointer: str) -> str:
     """Raise for an invalid item; return its type."""
     kind = item.get("type", "message" if "role" in item else None)
     if not isinstance(kind, str):
-        raise InvalidValue("An item needs a type or a role.", pointer=pointer)
+        raise InvalidValue("An item must have a type or a role.", pointer=pointer)
     fields = JsonFields(item, pointer)
     fields.string("id", max_length=MAX_ID_LENGTH)
     match kind:
@@ -80,11 +80,11 @@ def _check_item(item: _Object, pointer: str) -> str:
             fields.required_string("name")
             arguments = item.get("arguments")
             if arguments is not None and not isinstance(arguments, str):
-                raise fields.type_error("arguments", "a JSON text", arguments)
+                raise fields.type_error("arguments", "a JSON string", arguments)
         case "function_call_output":
             fields.required_string("call_id", max_length=MAX_ID_LENGTH)
             if item.get("output") is None:
-                raise InvalidType("output must be there and not null.", pointer=f"{pointer}/output")
+                raise InvalidType("output is required and must not be null.", pointer=f"{pointer}/output")
         case "item_reference":
             fields.required_string("id")
         case "mcp_approval_response":
@@ -107,7 +107,7 @@ def _check_message(fields: JsonFields) -> None:
     for index, part in enumerate(cast("list[Any]", content)):
         if not _is_part(part):
             pointer = f"{fields.pointer('content')}/{index}"
-            raise InvalidValue("This is no part of a message that we know.", pointer=pointer)
+            raise InvalidValue("Unsupported content part.", pointer=pointer)
 
 
 def _is_part(part: Any) -> bool:
@@ -296,7 +296,7 @@ def _messages(fields: JsonFields, *, continues: bool) -> tuple[tuple[Message, ..
     elif input_value is not None:
         raise fields.type_error("input", "a string or a list of items", input_value)
     elif not continues:
-        raise MissingRequired("input is required: a text, or a list of items.", pointer="/input")
+        raise MissingRequired("input is required and must be a string or a list of items.", pointer="/input")
     if instructions is not None:
         messages, places = (Message.system(instructions), *messages), ("instructions", *places)
     return messages, places, unresolved
@@ -309,11 +309,11 @@ def _check_stored(options: dict[str, Any]) -> None:
     if options.get("background") is False:
         del options["background"]
     if "background" in options and "store" in options:
-        raise ConflictingFields("background needs store: leave store out, or set it to true.", pointer="/background")
-    if "previous_response_id" in options and "conversation" in options:
-        raise MutuallyExclusive(
-            "previous_response_id and conversation exclude each other: send one of them.", pointer="/conversation"
+        raise ConflictingFields(
+            "background can't be combined with store=false. Omit store or set it to true.", pointer="/background"
         )
+    if "previous_response_id" in options and "conversation" in options:
+        raise MutuallyExclusive("previous_response_id can't be combined with conversation.", pointer="/conversation")
 
 
 # Fields, each with its parser
@@ -332,7 +332,7 @@ def _conversation(fields: JsonFields, name: str) -> dict[str, str]:
     else:
         conversation_id = fields.nested(name).string("id", max_length=MAX_ID_LENGTH)
     if not conversation_id:
-        raise InvalidValue("conversation must be an id, or an object with an id.", pointer=f"/{name}")
+        raise InvalidValue("conversation must be an id or an object with an id.", pointer=f"/{name}")
     return {"id": conversation_id}
 
 

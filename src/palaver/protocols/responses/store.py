@@ -48,7 +48,7 @@ def parse_query(request: HttpRequest) -> StoredResponseQuery:
     if after is None:
         return StoredResponseQuery(stream)
     if not stream:
-        raise InvalidValue("starting_after needs stream=true.", pointer="/starting_after")
+        raise InvalidValue("starting_after requires stream=true.", pointer="/starting_after")
     return StoredResponseQuery(stream, parse_integer("starting_after", after, 0))
 
 
@@ -185,7 +185,7 @@ def parse_page_query(request: HttpRequest) -> PageQuery:
     parameters = request.query
     after, limit, order = parameters.get("after"), parameters.get("limit"), parameters.get("order", "desc")
     if after is not None and len(after) > MAX_ID_LENGTH:
-        raise StringTooLong(f"after is longer than {MAX_ID_LENGTH} characters.", pointer="/after")
+        raise StringTooLong(f"after can have at most {MAX_ID_LENGTH} characters.", pointer="/after")
     if order not in _ORDERS:
         raise InvalidValue("order must be asc or desc.", pointer="/order")
     return PageQuery(

@@ -161,7 +161,8 @@ def default_readme(service: Description) -> str:
 
 def _readme_call(service: Description) -> str:
     payload = '{"content": "…", "history": []}' if service.is_chat else "{…}"
-    return f"POST a JSON object to `/services/{service.name}`, as `{payload}`; to `…/stream` for events as they come."
+    path = f"/services/{service.name}"
+    return f"Send a JSON object such as `{payload}` to `POST {path}`, or to `POST {path}/stream` to stream events."
 
 
 def _readme_inputs(schema: Mapping[str, Any]) -> str:

@@ -57,7 +57,7 @@ _TYPE_CHECKS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "string": (lambda value: isinstance(value, str), "must be a string"),
     "boolean": (lambda value: isinstance(value, bool), "must be true or false"),
     "number": (_is_number, "must be a number"),
-    "integer": (lambda value: isinstance(value, int) and not isinstance(value, bool), "must be a whole number"),
+    "integer": (lambda value: isinstance(value, int) and not isinstance(value, bool), "must be an integer"),
     "null": (lambda value: value is None, "must be null"),
 }
 
@@ -229,7 +229,7 @@ def _conversation(payload: _Object, errors: list[FieldError]) -> tuple[tuple[Mes
     if messages_value is None:
         return _turns(payload, errors)
     if payload.get("content") is not None or payload.get("history") is not None:
-        errors.append(FieldError("messages", "stands instead of content and history: send one or the other"))
+        errors.append(FieldError("messages", "can't be combined with content or history"))
         return (), ()
     messages = tuple(dialects.read(messages_value))
     turns = [message for message in messages if message.role in _ROLES]

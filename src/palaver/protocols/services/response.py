@@ -40,7 +40,7 @@ INTERNAL = "INTERNAL_ERROR"
 CANCELLED = {"code": 499, "type": "CANCELLED", "message": "The run was cancelled."}
 """The document of a cancelled run. 499 is the status of a client that closed its request."""
 
-_NO_MESSAGE = "It failed, and nobody said why."
+_NO_MESSAGE = "The run failed without an error message."
 _INTERNAL_CODES = ("workflow_failed", "internal")
 _NOT_ALPHANUMERIC = re.compile(r"[^A-Za-z0-9]+")
 _NUMBER = re.compile(r"0|[1-9][0-9]*")

@@ -30,16 +30,16 @@ def parse_message(text: str) -> SocketMessage:
     try:
         message = _decoder.decode(text)
     except msgspec.ValidationError:
-        raise InvalidValue('Send an object with an event: {"event": "start", "data": {…}}.') from None
+        raise InvalidValue('Expected an object with an event: {"event": "start", "data": {…}}.') from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        raise InvalidJson("This message is not JSON.") from None
+        raise InvalidJson("The message is not valid JSON.") from None
     match message.event:
         case "start":
             return SocketMessage("start", bytes(message.data))
         case "cancel":
             return SocketMessage("cancel")
         case _:
-            raise InvalidValue("The events that are taken here are start and cancel.")
+            raise InvalidValue(f"Unknown event {message.event[:40]!r}: must be 'start' or 'cancel'.")
 
 
 def with_api_key(payload: bytes, key: str) -> bytes:

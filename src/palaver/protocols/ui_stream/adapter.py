@@ -454,7 +454,7 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, UIRequest]
     version = parse_version(request.headers)
     session = fields.string("id")
     if session is not None and not _SESSION.fullmatch(session):
-        raise InvalidSessionId("id must be 1 to 128 letters, digits or any of . _ : -", pointer="/id")
+        raise InvalidSessionId("id must be 1 to 128 letters, digits, '.', '_', ':' or '-'.", pointer="/id")
     trigger = fields.string("trigger", choices=_TRIGGERS)
     elements = _elements(fields, workflow)
     messages = tuple(ui_message.read(elements)) if workflow.is_chat else ()
@@ -535,11 +535,13 @@ def _check_message(element: Any, index: int) -> None:
             for position, part in enumerate(cast("list[Any]", element["parts"])):
                 _check_part(part, f"{pointer}/parts/{position}", f"Part {position} of message {index}")
         case {"role": "system" | "user" | "assistant"}:
-            raise InvalidMessages(f"Message {index} has no list of parts.", pointer=f"{pointer}/parts")
+            raise InvalidMessages(f"Message {index} must have a list of parts.", pointer=f"{pointer}/parts")
         case dict():
-            raise InvalidMessages(f"Message {index} needs a role: {', '.join(_ROLES)}.", pointer=f"{pointer}/role")
+            raise InvalidMessages(f"Message {index} must have a role: {', '.join(_ROLES)}.", pointer=f"{pointer}/role")
         case _:
-            raise InvalidMessages(f"Message {index} is {json_type_name(element)}, not a UI message.", pointer=pointer)
+            raise InvalidMessages(
+                f"Message {index} must be a UI message, not {json_type_name(element)}.", pointer=pointer
+            )
 
 
 def _check_part(part: Any, pointer: str, subject: str) -> None:
@@ -548,9 +550,9 @@ def _check_part(part: Any, pointer: str, subject: str) -> None:
             required = _REQUIRED_STRINGS.get(kind, ("toolCallId",) if kind.startswith("tool-") else ())
             for name in required:
                 if not isinstance(fields_of_part.get(name), str):
-                    raise InvalidMessages(f"{subject} needs a string {name}.", pointer=f"{pointer}/{name}")
+                    raise InvalidMessages(f"{subject} must have a string field {name!r}.", pointer=f"{pointer}/{name}")
         case _:
-            raise InvalidMessages(f"{subject} is no object with a type.", pointer=pointer)
+            raise InvalidMessages(f"{subject} must be an object with a type.", pointer=pointer)
 
 
 def _inputs(fields: JsonFields, workflow: Description) -> dict[str, Any]:
@@ -582,5 +584,5 @@ def _tools(fields: JsonFields) -> list[tuple[str, dict[str, Any] | None]]:
             case {"name": str(name)} | {"function": {"name": str(name)}}:
                 tools.append((name, tool))
             case _:
-                raise InvalidType(f"tools[{index}] must be a name or an object with one.", pointer=f"/tools/{index}")
+                raise InvalidType(f"tools[{index}] must be a name or an object with a name.", pointer=f"/tools/{index}")
     return tools

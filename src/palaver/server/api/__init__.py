@@ -14,7 +14,7 @@ feedback            thumbs and comments on runs
 files               uploaded files, and conversations extracted from JSON
 html_export         traces, sessions and threads as HTML pages
 keys                API keys, and browser sessions opened with one
-live_evaluators     rules that score live traffic (/api/online)
+live_evaluators     live evaluators, which score live traffic (/api/online)
 projects            projects, for administrators of the default one
 review_views        reviews and their items as responses
 reviews             human reviews and their items

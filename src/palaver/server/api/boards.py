@@ -1,4 +1,4 @@
-"""/api/boards: saved grids of the playground, and background runs of their cells in single mode."""
+"""/api/boards: saved boards of the playground, and background runs of their cells in single-turn mode."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
 
 from palaver.core import dialects
-from palaver.core.boards import BoardColumn, BoardRow, Cell, FromTestset, Grid, Mode, check_board
+from palaver.core.boards import BoardColumn, BoardRow, BoardTestset, Cell, Grid, Mode, check_board
 from palaver.core.messages import has_files
 from palaver.core.runs import Call, NewRun, Origin, RunStatus
 from palaver.discovery.registry import Registry
@@ -51,28 +51,28 @@ from palaver.storage.variants import ResolvedVariant
 from palaver.workflows.workflow import Workflow
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A cell that is to stay."""
+class CellReference(msgspec.Struct, frozen=True):
+    """A cell to keep."""
 
     row: str
     column: str
 
 
-class GivenBoard(Grid, frozen=True, kw_only=True):
-    """A board, whole, as a person wants it."""
+class BoardInput(Grid, frozen=True, kw_only=True):
+    """The complete content of a board."""
 
-    cells: tuple[Kept, ...] | UnsetType = UNSET
+    cells: tuple[CellReference, ...] | UnsetType = UNSET
     """The cells to keep; by default all. Their other fields are ignored."""
 
 
-class Copied(msgspec.Struct, frozen=True):
-    """What a copy is called."""
+class DuplicateBoard(msgspec.Struct, frozen=True):
+    """The name of the copy."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$", max_length=200)] | UnsetType = UNSET
 
 
-class BoardListed(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the list."""
+class BoardListItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A board in a list."""
 
     id: str
     name: str
@@ -81,18 +81,18 @@ class BoardListed(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: Timestamp
 
 
-class BoardView(BoardListed, frozen=True, kw_only=True):
-    """All of one board."""
+class BoardView(BoardListItem, frozen=True, kw_only=True):
+    """A board with its columns, rows and cells."""
 
     columns: tuple[BoardColumn, ...]
     rows: tuple[BoardRow, ...]
     cells: tuple[Cell, ...]
-    testset: FromTestset | None
+    testset: BoardTestset | None
     layout: dict[str, Any]
 
 
-def board_row(board: BoardSummary) -> BoardListed:
-    return make_view(BoardListed, board)
+def board_row(board: BoardSummary) -> BoardListItem:
+    return make_view(BoardListItem, board)
 
 
 def board_view(board: Board) -> BoardView:
@@ -110,17 +110,17 @@ class BoardController(ApiController):
     database: Database
     settings: Settings
 
-    @get(operation_id="list_boards", summary="Boards, last saved first")
-    async def list_boards(self, request: ApiRequest, limit: Limit = 50, after: After = None) -> Page[BoardListed]:
+    @get(operation_id="list_boards", summary="List boards, most recently saved first")
+    async def list_boards(self, request: ApiRequest, limit: Limit = 50, after: After = None) -> Page[BoardListItem]:
         page = await self.database.read(boards.list_boards, caller_of(request).project, Window(limit, after))
         return page.map(board_row)
 
-    @post(operation_id="create_board", summary="A new board", operation_class=operation_with_body(GivenBoard))
+    @post(operation_id="create_board", summary="Create a board", operation_class=operation_with_body(BoardInput))
     async def create_board(self, request: ApiRequest) -> Response[BoardView]:
-        raw, body = await read_body(request, self.settings, GivenBoard)
+        raw, body = await read_body(request, self.settings, BoardInput)
         return await self._create(request, raw, check_board(_grid(body)))
 
-    @get("/{board:str}", operation_id="get_board", summary="One board, with its cells")
+    @get("/{board:str}", operation_id="get_board", summary="Get a board with its cells")
     async def get_board(self, request: ApiRequest, board: FromPath[str]) -> Response[BoardView]:
         stored_board = await self.database.read(boards.get_board, caller_of(request).project, board)
         return object_response(request, board_view(stored_board), etag_prefix=board_etag_prefix(stored_board))
@@ -128,11 +128,11 @@ class BoardController(ApiController):
     @put(
         "/{board:str}",
         operation_id="replace_board",
-        summary="The board, whole; cells can be dropped but not filled",
-        operation_class=operation_with_body(GivenBoard),
+        summary="Replace a board; cells can be removed but not filled",
+        operation_class=operation_with_body(BoardInput),
     )
     async def replace_board(self, request: ApiRequest, board: FromPath[str]) -> Response[BoardView]:
-        _, body = await read_body(request, self.settings, GivenBoard)
+        _, body = await read_body(request, self.settings, BoardInput)
         grid, project = check_board(_grid(body)), caller_of(request).project
         check = if_match_check(request, board_view, board_etag_prefix)
         keep = None if body.cells is UNSET else {(cell.row, cell.column) for cell in body.cells}
@@ -141,7 +141,7 @@ class BoardController(ApiController):
         )
         return object_response(request, board_view(replaced), etag_prefix=board_etag_prefix(replaced))
 
-    @delete("/{board:str}", operation_id="delete_board", summary="Delete it; its threads stay")
+    @delete("/{board:str}", operation_id="delete_board", summary="Delete a board; its threads are kept")
     async def delete_board(self, request: ApiRequest, board: FromPath[str]) -> None:
         check = if_match_check(request, board_view, board_etag_prefix)
         await self.database.write(boards.delete_board, caller_of(request).project, board, check=check)
@@ -149,12 +149,12 @@ class BoardController(ApiController):
     @post(
         "/{board:str}/duplicate",
         operation_id="duplicate_board",
-        summary="A copy of its columns and rows, with empty cells",
-        operation_class=operation_with_body(Copied),
+        summary="Duplicate a board's columns and rows, with empty cells",
+        operation_class=operation_with_body(DuplicateBoard),
     )
     async def duplicate_board(self, request: ApiRequest, board: FromPath[str]) -> Response[BoardView]:
         raw = await raw_body(request, self.settings)
-        body = decode_body(raw or b"{}", Copied, self.settings)
+        body = decode_body(raw or b"{}", DuplicateBoard, self.settings)
         stored_board = await self.database.read(boards.get_board, caller_of(request).project, board)
         name = f"{stored_board.grid.name[:193]} (copy)" if body.name is UNSET else body.name
         return await self._create(request, raw, msgspec.structs.replace(stored_board.grid, name=name))
@@ -172,7 +172,7 @@ class BoardController(ApiController):
         return await run_idempotent(request, self.database, raw, work)
 
 
-def _grid(body: GivenBoard) -> Grid:
+def _grid(body: BoardInput) -> Grid:
     return Grid(**{name: getattr(body, name) for name in Grid.__struct_fields__})
 
 
@@ -184,7 +184,7 @@ Which = Literal["all", "empty", "failed"]
 
 
 class RunBoard(msgspec.Struct, frozen=True, kw_only=True):
-    """Which cells are to be run."""
+    """The cells to run."""
 
     cells: Which | list[tuple[str, str]] = "all"
     """A group of cells, or a list of rows and columns."""
@@ -200,14 +200,14 @@ class CellRun(msgspec.Struct, frozen=True):
     run: str
 
 
-class Begun(msgspec.Struct, frozen=True):
-    """What was begun. A cell whose run still goes on is left as it is."""
+class BoardRuns(msgspec.Struct, frozen=True):
+    """The runs that were started. Cells with an active run are not included."""
 
     runs: list[CellRun]
 
 
-class Ended(msgspec.Struct, frozen=True):
-    """The runs that were ended."""
+class CancelledRuns(msgspec.Struct, frozen=True):
+    """The runs that were cancelled."""
 
     runs: list[str]
 
@@ -233,16 +233,18 @@ class BoardRunController(ApiController):
     @post(
         "/{board:str}/run",
         operation_id="run_board",
-        summary="Run cells of a board in single mode, in the background; those that go on already are left alone",
+        summary="Run cells of a single-turn board in the background; active cells are not restarted",
         operation_class=operation_with_body(RunBoard),
         status_code=202,
     )
-    async def run_board(self, request: ApiRequest, board: FromPath[str]) -> Response[Begun]:
+    async def run_board(self, request: ApiRequest, board: FromPath[str]) -> Response[BoardRuns]:
         raw = await raw_body(request, self.settings)
         body, caller = decode_body(raw or b"{}", RunBoard, self.settings), caller_of(request)
         stored_board = await self.database.read(boards.get_board, caller.project, board)
         if stored_board.grid.mode != "single":
-            raise InvalidValue("Only a board in single mode is run: in a chat, say something in its threads.")
+            raise InvalidValue(
+                "Only boards in single-turn mode can be run. In a chat board, start turns in its threads."
+            )
         requested = _requested_cells(stored_board, body.cells)
         columns = {
             column.id: await self._resolve_column(caller, column)
@@ -267,7 +269,7 @@ class BoardRunController(ApiController):
         def work(db: Connection) -> HttpResponse:
             current = boards.get_board(db, caller.project, board, lock=True)
             if current.version != stored_board.version:
-                raise StaleBase("The board was changed at this moment: try again.")
+                raise StaleBase("The board was changed in the meantime. Try again.")
             to_run = _cells_to_run(db, caller.project, current, body.cells, requested)
             runs = [_require_files(db, new_runs[cell.row, cell.column]) for cell in to_run]
             filled = [
@@ -278,7 +280,7 @@ class BoardRunController(ApiController):
                 background_runs.enqueue_runs(db, runs, utc_now())
                 boards.fill_cells(db, caller.project, board, filled)
             return encode_object(
-                Begun([CellRun(cell.row, cell.column, cell.run or "") for cell in filled]),
+                BoardRuns([CellRun(cell.row, cell.column, cell.run or "") for cell in filled]),
                 status=202,
                 location=f"{self.settings.root_path}/api/runs?board={board}",
             )
@@ -291,10 +293,10 @@ class BoardRunController(ApiController):
     @post(
         "/{board:str}/cancel",
         operation_id="cancel_board",
-        summary="End the runs of its cells that wait or go on",
+        summary="Cancel a board's queued and active runs",
         status_code=200,
     )
-    async def cancel_board(self, request: ApiRequest, board: FromPath[str]) -> Response[Ended]:
+    async def cancel_board(self, request: ApiRequest, board: FromPath[str]) -> Response[CancelledRuns]:
         project = caller_of(request).project
         await self.database.read(boards.get_board, project, board)
         cancelled: list[str] = []
@@ -304,13 +306,13 @@ class BoardRunController(ApiController):
             cancelled += batch
         running = await self.database.read(boards.list_board_runs, project, board, "running")
         await asyncio.gather(*(self.run_reader.cancel(project, run) for run in running))
-        return object_response(request, Ended([*cancelled, *running]))
+        return object_response(request, CancelledRuns([*cancelled, *running]))
 
     async def _resolve_column(self, caller: Caller, column: BoardColumn) -> _ResolvedColumn:
         workflow = self.registry.workflow(column.workflow)
         if workflow.options.record != "full" or self.settings.record != "full":
             raise InvalidValue(
-                f"What {column.workflow!r} is asked is not recorded: so it cannot wait in the background."
+                f"Workflow {column.workflow!r} can't run in the background because its input is not recorded."
             )
         resolved = await resolve_variant(self.database, caller.project, workflow, column.variant)
         return _ResolvedColumn(workflow, resolved, merge_parameters(resolved, column.parameters))
@@ -323,7 +325,7 @@ def _requested_cells(board: Board, selection: Which | list[tuple[str, str]]) -> 
     cells = {(row, column) for row in rows for column in columns}
     for index, cell in enumerate(selection):
         if cell not in cells:
-            raise InvalidValue(f"The board has no cell {'.'.join(cell)[:80]!r}.", pointer=f"/cells/{index}")
+            raise InvalidValue(f"Cell {'.'.join(cell)[:80]!r} not found in this board.", pointer=f"/cells/{index}")
     return [Cell(row=row, column=column) for row, column in dict.fromkeys(selection)]
 
 

@@ -67,7 +67,7 @@ _ALL_VARIANTS = Window(limit=200)
 
 
 class ConnectionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One service that is connected here; what it is, GET /api/workflows/{name} tells."""
+    """A connection; GET /api/workflows/{name} describes the workflow it serves."""
 
     name: str
     url: str
@@ -76,15 +76,15 @@ class ConnectionRow(msgspec.Struct, frozen=True, kw_only=True):
     declared_in: Literal["code", "settings"] | None
     state: Literal["ready", "unreachable", "failed"]
     message: str | None
-    """Why it is not served; null if it is."""
+    """Why it is not served; null if it is served."""
     is_chat: bool
     created_at: Timestamp | None
     checked_at: Timestamp | None
     """When discovery was last attempted."""
 
 
-class Connect(msgspec.Struct, frozen=True, kw_only=True):
-    """The body that connects one. What the service does not say of itself can be said here."""
+class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A remote service to connect. The fields override or complete what the service reports about itself."""
 
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=_MAX_URL_CHARS)]
     name: str | None = None
@@ -107,7 +107,7 @@ class ConnectionController(ApiController):
     authenticator: Authenticator
     connection_sync: ConnectionSync
 
-    @get(operation_id="list_connections", summary="All services that are connected here, by name")
+    @get(operation_id="list_connections", summary="List connections by name")
     async def list_connections(
         self, request: ApiRequest, after: After = None, limit: Limit = 50
     ) -> Page[ConnectionRow]:
@@ -121,12 +121,12 @@ class ConnectionController(ApiController):
 
     @post(
         operation_id="connect",
-        summary="Ask a service what it is and serve it from now on; with dry_run only the former",
-        operation_class=operation_with_body(Connect),
+        summary="Discover a remote service and connect it; with dry_run, only discover it",
+        operation_class=operation_with_body(ConnectRequest),
     )
     async def connect(self, request: ApiRequest) -> Response[WorkflowView]:
         require_default_project(request)
-        raw, body = await read_body(request, self.settings, Connect)
+        raw, body = await read_body(request, self.settings, ConnectRequest)
         if (replay := await find_replay(request, self.database, raw)) is not None:
             return replay
         options = ConnectionOptions(
@@ -165,7 +165,7 @@ class ConnectionController(ApiController):
 
         return await self.connection_sync.apply_change(lambda: run_idempotent(request, self.database, raw, work))
 
-    @delete("/{name:str}", operation_id="disconnect", summary="Serve it no longer; its threads stay")
+    @delete("/{name:str}", operation_id="disconnect", summary="Remove a connection; its threads are kept")
     async def disconnect(self, request: ApiRequest, name: FromPath[str]) -> None:
         require_default_project(request)
         if not await self.connection_sync.apply_change(
@@ -173,7 +173,7 @@ class ConnectionController(ApiController):
         ):
             raise _removal_error(request, name, self.registry, self.settings)
         if name not in self.registry:
-            reason = ("workflow_not_found", f"The connection {name!r} was removed before the run began.")
+            reason = ("workflow_not_found", f"The connection {name!r} was removed before the run started.")
             while await self.database.write(background_runs.fail_queued_runs, name, reason, utc_now()):
                 pass
 
@@ -199,8 +199,8 @@ async def _discover(config: ConnectionConfig, name: str | None) -> Discovery:
     except DiscoveryRefused as error:
         settings_lines = toml_lines(name or default_name(config.url) or "service", config.url)
         message = (
-            "The service wants credentials, and none can be given over HTTP:"
-            " write the lines of details.settings into palaver.toml, and start again."
+            "The service requires credentials, which can't be sent over this API."
+            " Add the lines in details.settings to palaver.toml and restart the server."
         )
         raise DiscoveryRefused(message, details={**error.details, "settings": settings_lines}) from None
 
@@ -211,15 +211,15 @@ def _check_free_name(name: str, registry: Registry) -> str:
     except DeclarationError as error:
         raise InvalidValue(error.message, pointer="/name") from None
     if name in registry:
-        raise NameTaken(f"There is a workflow {name!r} already: take another name.", pointer="/name")
+        raise NameTaken(f"The workflow name {name!r} is already in use.", pointer="/name")
     return name
 
 
 def _removal_error(request: ApiRequest, name: str, registry: Registry, settings: Settings) -> Exception:
     if name not in registry or not isinstance(registry.workflow(name), RemoteWorkflow):
-        return NotFound(f"There is no connection {name[:80]!r}.")
-    place = f"[connections.{name}] of palaver.toml" if name in settings.connections else "the code that is served here"
-    reason = f"It is declared in {place}: remove it there."
+        return NotFound(f"Connection {name[:80]!r} not found.")
+    place = f"[connections.{name}] in palaver.toml" if name in settings.connections else "code"
+    reason = f"The connection is declared in {place}. Remove it there."
     return MethodNotAllowed("DELETE", request.scope["path"][:200], allowed=(), reason=reason)
 
 

@@ -7,6 +7,7 @@ something goes through `run_idempotent`. Errors are `{"error": {"code", "message
 import asyncio
 import hashlib
 import logging
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -58,16 +59,16 @@ CALLER = "palaver.caller"
 
 NDJSON = "application/x-ndjson"
 _NO_NUL = r"^[^\x00]*$"
-Limit = Annotated[int, QueryParameter(ge=1, le=200, description="How many rows at most.")]
-After = Annotated[str | None, QueryParameter(description="The cursor of the page before: its `next`.")]
+Limit = Annotated[int, QueryParameter(ge=1, le=200, description="Maximum number of items.")]
+After = Annotated[str | None, QueryParameter(description="Cursor: `next` of the previous page.")]
 Search = Annotated[
     str | None,
-    QueryParameter(pattern=_NO_NUL, max_length=200, description="A text to look for, taken literally."),
+    QueryParameter(pattern=_NO_NUL, max_length=200, description="Text to search for, matched literally."),
 ]
 Filter = Annotated[str | None, QueryParameter(pattern=_NO_NUL, max_length=200)]
 FreeText = Annotated[str, msgspec.Meta(pattern=_NO_NUL, max_length=4_000)]
 """Text written by a user. PostgreSQL cannot store NUL."""
-Timestamp = Annotated[str, msgspec.Meta(description="RFC 3339, UTC, with microseconds.")]
+Timestamp = Annotated[str, msgspec.Meta(description="RFC 3339 timestamp in UTC, with microseconds.")]
 
 
 def caller_of(request: ApiRequest) -> "Caller":
@@ -85,7 +86,9 @@ def parse_timestamp(text: str | None, pointer: str) -> datetime | None:
     try:
         parsed = msgspec.convert(text, datetime)
     except msgspec.ValidationError:
-        raise InvalidValue("This is no time: give one like 2026-11-15T07:20:00Z.", pointer=pointer) from None
+        raise InvalidValue(
+            "Invalid timestamp. Expected RFC 3339, e.g. 2026-11-15T07:20:00Z.", pointer=pointer
+        ) from None
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed
 
 
@@ -132,7 +135,7 @@ async def read_lines(request: ApiRequest, settings: Settings, noun: str) -> byte
     """Return the body of a request whose content type must be NDJSON, with one `noun` a line."""
     exchange = exchange_of(request)
     if exchange.headers.get("content-type", "").partition(";")[0].strip().lower() != NDJSON:
-        raise UnsupportedMediaType(f"Send {NDJSON}: one {noun} a line.")
+        raise UnsupportedMediaType(f"Send {NDJSON} with one {noun} per line.")
     return await exchange.body(settings)
 
 
@@ -202,7 +205,7 @@ def if_match_check(
         prefix = etag_prefix(value)
         etag = compute_etag(json.encode(view(value)), prefix)
         if not (_etag_matches(if_match, etag) or (prefix and f'"{prefix}-' in if_match)):
-            raise StaleBase("It has changed since you read it.", by="etag", details={"etag": etag})
+            raise StaleBase("The object has changed since you read it.", by="etag", details={"etag": etag})
 
     return check
 
@@ -239,7 +242,7 @@ def operation_with_body(
                 responses = dict(self.responses or {})
                 response = responses.get(status)
                 if not isinstance(response, OpenAPIResponse):
-                    response = OpenAPIResponse(description="The stream.")
+                    response = OpenAPIResponse(description="The event stream.")
                 content = {**(response.content or {}), "text/event-stream": _media_type_schema(events)}
                 self.responses = {**responses, status: replace(response, content=content)}
 
@@ -305,14 +308,35 @@ def _handle_http_exception(request: "Request[Any, Any, Any]", error: HTTPExcepti
     document: dict[str, Any] = {"code": _HTTP_ERROR_CODES.get(error.status_code, "internal"), "message": error.detail}
     match error.status_code, error.extra:
         case 404, _:
-            document["message"] = f"There is nothing at {request.url.path[:80]}."
+            document["message"] = f"Not found: {request.url.path[:80]}"
         case 400, [{"key": str(name), "message": str(reason), "source": "query"}, *_]:
             query_name = _query_name(request, name)
-            message = f"{query_name} does not fit: {reason.replace('`', '')}."
+            message = _query_error_text(query_name, reason.replace("`", ""))
             document |= {"message": message, "path": f"?{query_name}"}
         case _:
             pass
     return _error_response(error.status_code, document, dict(error.headers or {}))
+
+
+_CONSTRAINT = re.compile(r"Expected \w+( of length)? (>=|<=|>|<) ([\w.-]+)")
+_TYPE_MISMATCH = re.compile(r"Expected ([\w |]+), got \w+")
+_BOUND_NAMES = {">=": "at least", "<=": "at most", ">": "greater than", "<": "less than"}
+_TYPE_NAMES = {"int": "an integer", "float": "a number", "bool": "true or false"}
+
+
+def _query_error_text(name: str, reason: str) -> str:
+    """Return the message for an invalid query parameter from msgspec's reason."""
+    if bound := _CONSTRAINT.fullmatch(reason):
+        value = f"{bound[3]} character{'s' * (bound[3] != '1')} long" if bound[1] else bound[3]
+        return f"{name} must be {_BOUND_NAMES[bound[2]]} {value}."
+    if mismatch := _TYPE_MISMATCH.fullmatch(reason):
+        expected = mismatch[1].removesuffix(" | null")
+        return f"{name} must be {_TYPE_NAMES.get(expected, expected)}."
+    if reason.startswith("Invalid enum value "):
+        return f"Invalid {name} {reason.removeprefix('Invalid enum value ')}."
+    if "matching regex" in reason:
+        return f"{name} contains invalid characters."
+    return f"Invalid {name}: {reason}."
 
 
 def _query_name(request: "Request[Any, Any, Any]", name: str) -> str:
@@ -332,7 +356,9 @@ def _error_response(status: int, error: dict[str, Any], headers: dict[str, str])
 
 def _handle_unexpected_error(request: "Request[Any, Any, Any]", error: Exception) -> "Response[Any]":
     log.error("%s %s failed", request.method, request.url.path[:200], exc_info=error)
-    return _error_response(500, {"code": "internal", "message": "Something broke: the log says what."}, {})
+    return _error_response(
+        500, {"code": "internal", "message": "Internal server error. See the server log for details."}, {}
+    )
 
 
 EXCEPTION_HANDLERS: dict[int | type[Exception], Any] = {

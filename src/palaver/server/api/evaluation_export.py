@@ -36,12 +36,14 @@ Cells = Callable[[], Iterator[ResultDetail]]
 ExportBase = Annotated[
     str | None,
     QueryParameter(
-        name="base", max_length=300, description=f"{VARIANT_DESCRIPTION} Without it, the first variant of this one."
+        name="base",
+        max_length=300,
+        description=f"{VARIANT_DESCRIPTION} Defaults to the first variant of this evaluation.",
     ),
 ]
 Format = Annotated[
     ExportName,
-    QueryParameter(name="format", description="For build servers, a comment, a spreadsheet, a program, or a reader."),
+    QueryParameter(name="format", description="The file format."),
 ]
 CHUNK_BYTES = 64 * 1024
 _PAGE_SIZE = 200
@@ -58,7 +60,7 @@ class EvaluationExportController(ApiController):
     @get(
         "/{evaluation:str}/export",
         operation_id="export_evaluation",
-        summary="All of it as a file",
+        summary="Export an evaluation as a file",
         media_type="application/octet-stream",
     )
     async def export_evaluation(

@@ -185,15 +185,20 @@ def _import_statistics() -> None:
 ResultStatus = Literal["done", "failed", "error"]
 OfStatus = Annotated[
     str | None,
-    QueryParameter(name="status", description="`done`, `failed`, or `error`: where an evaluator could not score."),
+    QueryParameter(name="status", description="`done`, `failed`, or `error` for results with an evaluator error."),
 ]
-Passed = Annotated[bool | None, QueryParameter(description="Whether the evaluator, or any, says that it passed.")]
-Flaky = Annotated[bool, QueryParameter(description="Only rows whose repeats differ.")]
+Passed = Annotated[
+    bool | None,
+    QueryParameter(
+        description="Whether the result passed, according to `evaluator` if given, otherwise to any evaluator."
+    ),
+]
+Flaky = Annotated[bool, QueryParameter(description="Only rows whose repeats disagree.")]
 Regression = Annotated[
     str | None,
     QueryParameter(
         max_length=300,
-        description="`ev_…:variant`: only rows that passed there and do not here; `true`: in the first variant here.",
+        description="Only regressed rows. The base is `ev_…:variant`, or `true` for this evaluation's first variant.",
     ),
 ]
 
@@ -207,7 +212,7 @@ class EvaluationResultController(ApiController):
     @get(
         "/{evaluation:str}/results",
         operation_id="list_results",
-        summary="Its cells that are recorded, row by row, with previews and scores",
+        summary="List recorded results row by row, with previews and scores",
     )
     async def list_results(
         self,
@@ -228,7 +233,7 @@ class EvaluationResultController(ApiController):
         _, stored_plan = await self.database.read(evaluations.get_plan, project, evaluation)
         plan = views.decode_plan(stored_plan)
         if of_status not in (None, *get_args(ResultStatus)):
-            raise InvalidValue(f"status is one of {', '.join(get_args(ResultStatus))}.", pointer="?status")
+            raise InvalidValue(f"status must be one of {', '.join(get_args(ResultStatus))}.", pointer="?status")
         cells: Sequence[int] | None = None
         if flaky or regression is not None:
             cells = await self.figures.cells(project, evaluation, evaluator=evaluator, flaky=flaky, base=regression)
@@ -248,7 +253,7 @@ class EvaluationResultController(ApiController):
     @get(
         "/{evaluation:str}/results/{cell:str}",
         operation_id="get_result",
-        summary="All of one cell: what was asked, expected and answered, and what evaluators say of it",
+        summary="Get a result with its input, expected value, output and scores",
     )
     async def get_result(
         self, request: ApiRequest, evaluation: FromPath[str], cell: FromPath[str]
@@ -263,7 +268,7 @@ def _variant_index(plan: Plan, name: str | None) -> int | None:
         return None
     names = [variant.name for variant in plan.variants]
     if name not in names:
-        raise InvalidValue(f"There is no variant {name!r} here. It has: {', '.join(names)}.", pointer="?variant")
+        raise InvalidValue(f"Variant {name!r} not found. Available: {', '.join(names)}.", pointer="?variant")
     return names.index(name)
 
 
@@ -271,7 +276,7 @@ def _load_result(db: Connection, project: str, evaluation: str, cell_id: str) ->
     evaluation_record, stored_plan = evaluations.get_plan(db, project, evaluation)
     plan, cell = views.decode_plan(stored_plan), parse_cell_id(cell_id)
     if cell >= evaluation_record.total:
-        raise NotFound(f"The evaluation {evaluation[:80]!r} has no result {cell_id[:80]!r}.")
+        raise NotFound(f"Result {cell_id[:80]!r} not found in evaluation {evaluation[:80]!r}.")
     detail = result_store.get_result(db, project, evaluation, cell)
     return views.result_view(detail, plan, **_neighbour_ids(plan, cell, evaluation_record.total))
 
@@ -294,12 +299,16 @@ def _neighbour_ids(plan: Plan, cell: int, total: int) -> dict[str, Any]:
 
 Column = Annotated[
     str | None,
-    QueryParameter(name="slice", max_length=1_000, description="A column of the test set: figures by its values."),
+    QueryParameter(
+        name="slice", max_length=1_000, description="A test set column whose values the summary is broken down by."
+    ),
 ]
-VARIANT_DESCRIPTION = "An evaluation and its variant, `ev_…:variant`; of one with a single variant, its id will do."
+VARIANT_DESCRIPTION = "A variant of an evaluation: `ev_…:variant`, or `ev_…` if it has only one."
 Base = Annotated[str, QueryParameter(min_length=1, max_length=300, description=VARIANT_DESCRIPTION)]
 Candidate = Annotated[str, QueryParameter(min_length=1, max_length=300, description=VARIANT_DESCRIPTION)]
-Margin = Annotated[float, QueryParameter(ge=0, le=1, description="A difference that does not matter.")]
+Margin = Annotated[
+    float, QueryParameter(ge=0, le=1, description="The largest difference that is considered negligible.")
+]
 
 
 class EvaluationFigureController(ApiController):
@@ -310,7 +319,7 @@ class EvaluationFigureController(ApiController):
     @get(
         "/{evaluation:str}/summary",
         operation_id="get_summary",
-        summary="Its figures, with intervals of 95 %, as far as it has come",
+        summary="Get summary statistics with 95% confidence intervals, for all results so far",
     )
     async def get_summary(
         self, request: ApiRequest, evaluation: FromPath[str], column: Column = None
@@ -320,7 +329,7 @@ class EvaluationFigureController(ApiController):
     @get(
         "/compare",
         operation_id="compare_evaluations",
-        summary="A candidate beside a base, row by row: is it worse?",
+        summary="Compare a candidate with a base, row by row",
     )
     async def compare_evaluations(
         self, request: ApiRequest, base: Base, candidate: Candidate, margin: Margin = 0.02

@@ -11,8 +11,8 @@ from palaver.core.descriptions import IsChatSource
 from palaver.core.messages import Message
 from palaver.evaluation.evaluator import Need
 from palaver.evaluation.plan.plan import Plan, PlannedEvaluator, PlannedVariant, format_cell_id
-from palaver.evaluation.plan.request import FailedAs, Limits, WantedEvaluator, WantedRows
-from palaver.evaluation.runner.manual_case import TriedCase
+from palaver.evaluation.plan.request import EvaluatorInput, FailedAs, Limits, RowSelection
+from palaver.evaluation.runner.manual_case import ManualCase
 from palaver.server.api.conventions import Timestamp, make_view
 from palaver.storage.evaluations.repository import Evaluation
 from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
@@ -26,7 +26,7 @@ Which = Literal["failed", "errors", "all"]
 
 
 class FailureView(msgspec.Struct, frozen=True, kw_only=True):
-    """Why something did not come to its end."""
+    """Why an evaluation or a cell failed."""
 
     code: str
     message: str
@@ -35,35 +35,35 @@ class FailureView(msgspec.Struct, frozen=True, kw_only=True):
 # Evaluations
 
 
-class TestsetNamed(msgspec.Struct, frozen=True, kw_only=True):
-    """The revision that it runs over."""
+class EvaluationTestset(msgspec.Struct, frozen=True, kw_only=True):
+    """The test set revision that an evaluation runs on."""
 
     id: str
     name: str
-    """Its name when the evaluation began."""
+    """Its name when the evaluation was created."""
     revision: int
 
 
 class EvaluationHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What a row of the list and the whole have in common."""
+    """The fields shared by EvaluationRow and EvaluationView."""
 
     id: str
     name: str
     state: EvaluationState
     reason: FailureView | None
     """Why it failed."""
-    testset: TestsetNamed
+    testset: EvaluationTestset
     repeats: int
     total: int
     """Cells: rows × variants × repeats."""
     done: int
-    """Cells that were answered and scored."""
+    """Cells that have an answer and scores."""
     failed: int
-    """Cells that were not answered."""
+    """Cells whose run failed."""
     errors: int
-    """Scores that an evaluator could not give."""
+    """Number of evaluator errors."""
     cost: float | None
-    """Cost of all calls, in US dollars, as far as it is known."""
+    """Known cost of all calls, in US dollars."""
     score_cost: float | None
     """Cost of evaluators that call models."""
     key: str | None
@@ -73,7 +73,7 @@ class EvaluationHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvaluationRow(EvaluationHead, frozen=True, kw_only=True):
-    """One row of the list."""
+    """An evaluation in a list."""
 
     variants: list[str]
     """Their names."""
@@ -82,15 +82,15 @@ class EvaluationRow(EvaluationHead, frozen=True, kw_only=True):
 
 
 class EvaluationView(EvaluationHead, frozen=True, kw_only=True):
-    """All of one; its figures and results have routes of their own."""
+    """An evaluation with its configuration; summary and results have separate routes."""
 
     variants: Sequence[PlannedVariant]
-    """With the parameters, flags and columns that they had when it began."""
+    """With their parameters, flags and columns at creation."""
     evaluators: Sequence[PlannedEvaluator]
     rows: int
-    """Rows of the test set that it runs over."""
-    selection: WantedRows | None
-    """How the rows were chosen; null for all."""
+    """Number of test set rows in the evaluation."""
+    selection: RowSelection | None
+    """How the rows were selected; null for all rows."""
     limits: Limits
     failed_as: FailedAs
     seq: int
@@ -98,8 +98,8 @@ class EvaluationView(EvaluationHead, frozen=True, kw_only=True):
     updated_at: Timestamp
 
 
-class Begun(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new one is answered with."""
+class CreatedEvaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """An evaluation that was just created."""
 
     id: str
     state: EvaluationState
@@ -107,7 +107,7 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rerun(msgspec.Struct, frozen=True, kw_only=True):
-    """Which cells are run once more, in the same evaluation."""
+    """The cells to rerun in the same evaluation."""
 
     which: Which = "failed"
     """`failed`: cells that failed or were cancelled; `errors`: also those with evaluator errors; `all`: all cells."""
@@ -117,7 +117,7 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScoreView(msgspec.Struct, frozen=True, kw_only=True):
-    """What one evaluator thought of one cell."""
+    """The score of one evaluator for one cell."""
 
     evaluator: str
     """Its name in this evaluation; `name.key` for an entry of a mapping that it returned."""
@@ -134,7 +134,7 @@ class ScoreView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell: a row of the test set, answered by one variant, once."""
+    """The result of one cell: one run of a variant on a test set row."""
 
     id: str
     """For example `cell_42`; unique within the evaluation."""
@@ -146,9 +146,9 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     status: CellStatus
     error: FailureView | None
     asked: Any = msgspec.field(name="in")
-    """A preview of what was asked."""
+    """A preview of the input."""
     answered: Any = msgspec.field(name="out")
-    """A preview of the answer."""
+    """A preview of the output."""
     scores: list[ScoreView]
     """In the order of the evaluators, without details."""
     latency_seconds: float | None
@@ -157,7 +157,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None
     finish: str | None
     attempts: int
-    """Number of attempts; the last one gave this result."""
+    """Number of attempts, including the one with this result."""
     trace_id: str | None
     run: str | None
     started_at: Timestamp
@@ -165,7 +165,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseCallView(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that was called, and what came of it."""
+    """A tool call and its result."""
 
     call_id: str
     name: str
@@ -177,11 +177,11 @@ class CaseCallView(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool = False
     turn: int = 0
     index: int = 0
-    """Its place among all calls of the case."""
+    """Its position among all calls of the case."""
 
 
 class TurnView(msgspec.Struct, frozen=True, kw_only=True):
-    """One turn of a case; a plain case has one."""
+    """One turn of a case; a case without a script has one."""
 
     user: Message | None = None
     messages: Sequence[Message] = ()
@@ -200,7 +200,7 @@ class TurnView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultView(ResultRow, frozen=True, kw_only=True):
-    """All of one cell: what was asked, what was expected and what came, to be shown side by side."""
+    """A result with its full input, expected value and output."""
 
     inputs: Mapping[str, Any]
     expected: Any | UnsetType = UNSET
@@ -208,7 +208,7 @@ class ResultView(ResultRow, frozen=True, kw_only=True):
     history: Sequence[Message]
     """The messages that were sent."""
     messages: Sequence[Message]
-    """The messages that came back, of all turns."""
+    """The messages of the answer, of all turns."""
     value: Any | UnsetType = UNSET
     """The workflow's value; absent for a chat."""
     text: str
@@ -230,20 +230,20 @@ class ResultView(ResultRow, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="progress"):
-    """How far it is; at most four times a second."""
+    """The progress of the evaluation; sent at most four times per second."""
 
     done: int
     failed: int
     errors: int = 0
     total: int
     rate: float | None
-    """Cells per second over the last 200; null before there are two."""
+    """Cells per second over the last 200 cells; null with fewer than two."""
     eta_seconds: float | None
     cost: float | None = None
 
 
-class CellTold(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="cell"):
-    """A cell that was recorded."""
+class CellEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="cell"):
+    """A result that was recorded."""
 
     id: str
     row: str
@@ -253,14 +253,14 @@ class CellTold(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=
     scores: list[ScoreView]
 
 
-class StateTold(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="state"):
-    """The evaluation began, or ended."""
+class StateEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="state"):
+    """The evaluation started or ended."""
 
     state: EvaluationState
     reason: FailureView | None
 
 
-EvaluationEvent = Progress | CellTold | StateTold
+EvaluationEvent = Progress | CellEvent | StateEvent
 """Events of an evaluation's stream; the name of each server-sent event is its `type`."""
 
 
@@ -268,7 +268,7 @@ EvaluationEvent = Progress | CellTold | StateTold
 
 
 class EvaluatorView(msgspec.Struct, frozen=True, kw_only=True):
-    """An evaluator that can be used here."""
+    """An available evaluator."""
 
     key: str
     title: str
@@ -280,32 +280,32 @@ class EvaluatorView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evaluators(msgspec.Struct, frozen=True):
-    """All of them, by key."""
+    """All evaluators, by key."""
 
     data: list[EvaluatorView]
 
 
-class TryRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """An evaluator's parameters, and a case."""
+class TrialRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of an evaluator, and a case to score."""
 
     parameters: dict[str, Any] = {}
-    case: TriedCase
+    case: ManualCase
 
 
-class Tried(ScoreView, frozen=True, kw_only=True):
-    """What it thought."""
+class TrialScore(ScoreView, frozen=True, kw_only=True):
+    """The result of trying an evaluator."""
 
     more: list[ScoreView] = []
-    """The other scores of an evaluator that gives several."""
+    """The other scores of an evaluator that returns several."""
 
 
-class ImportedView(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one evaluator of Agenta's."""
+class ImportedEvaluatorView(msgspec.Struct, frozen=True, kw_only=True):
+    """A converted Agenta evaluator."""
 
     name: str
     source: str
     """Its key in Agenta."""
-    evaluator: WantedEvaluator | None
+    evaluator: EvaluatorInput | None
     """The evaluator to use in an evaluation; null if there is no equivalent."""
     notes: list[str]
     """What was left out, and why."""
@@ -314,9 +314,9 @@ class ImportedView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportedEvaluators(msgspec.Struct, frozen=True):
-    """All of a document."""
+    """The converted evaluators of a document."""
 
-    data: list[ImportedView]
+    data: list[ImportedEvaluatorView]
 
 
 def decode_plan(stored: Any) -> Plan:
@@ -348,8 +348,8 @@ def evaluation_view(evaluation: Evaluation, plan: Plan) -> EvaluationView:
     )
 
 
-def state_event(evaluation: Evaluation) -> StateTold:
-    return StateTold(state=evaluation.state, reason=failure_view(evaluation.reason))
+def state_event(evaluation: Evaluation) -> StateEvent:
+    return StateEvent(state=evaluation.state, reason=failure_view(evaluation.reason))
 
 
 def failure_view(stored: Any) -> FailureView | None:
@@ -360,7 +360,7 @@ def _evaluation_fields(evaluation: Evaluation, plan: Plan) -> dict[str, Any]:
     """Return the fields of EvaluationHead that are not stored as they are shown."""
     return {
         "reason": failure_view(evaluation.reason),
-        "testset": TestsetNamed(id=evaluation.testset, name=plan.testset.name, revision=evaluation.revision),
+        "testset": EvaluationTestset(id=evaluation.testset, name=plan.testset.name, revision=evaluation.revision),
         "repeats": plan.repeats,
         "key": None if evaluation.key is None else format_key_id(evaluation.key),
     }
@@ -373,9 +373,9 @@ def result_row(result: StoredResult, plan: Plan) -> ResultRow:
     return make_view(ResultRow, result, **_result_fields(result, plan, with_details=False))
 
 
-def cell_event(result: StoredResult, plan: Plan) -> CellTold:
+def cell_event(result: StoredResult, plan: Plan) -> CellEvent:
     return make_view(
-        CellTold,
+        CellEvent,
         result,
         id=format_cell_id(result.cell),
         variant=plan.variants[result.variant].name,

@@ -42,7 +42,7 @@ from palaver.server.api.conventions import (
 from palaver.server.api.dependencies import ApiController
 from palaver.server.api.evaluation_results import FigureCache
 from palaver.server.api.evaluation_views import (
-    Begun,
+    CreatedEvaluation,
     EvaluationEvent,
     EvaluationRow,
     EvaluationState,
@@ -62,7 +62,7 @@ from palaver.storage.evaluations import results as result_store
 from palaver.storage.evaluations.repository import Evaluation, EvaluationFilters
 from palaver.storage.pagination import Page, Window
 
-InState = Annotated[str | None, QueryParameter(name="state", description="How it goes, or how it ended.")]
+InState = Annotated[str | None, QueryParameter(name="state", description="State of the evaluation.")]
 """Litestar reserves the argument name `state`; the handler validates the value."""
 
 
@@ -77,11 +77,11 @@ class EvaluationController(ApiController):
 
     @post(
         operation_id="create_evaluation",
-        summary="Run a test set over variants, and score what they answer",
+        summary="Create an evaluation: run a test set on variants and score the answers",
         status_code=202,
         operation_class=operation_with_body(NewEvaluation),
     )
-    async def create_evaluation(self, request: ApiRequest) -> Response[Begun]:
+    async def create_evaluation(self, request: ApiRequest) -> Response[CreatedEvaluation]:
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewEvaluation)
         if (replay := await find_replay(request, self.database, raw)) is not None:
@@ -91,7 +91,7 @@ class EvaluationController(ApiController):
 
         def work(db: Connection) -> HttpResponse:
             stored = evaluations.create_evaluation(db, caller.project, evaluation, now)
-            created = Begun(id=stored.id, state=stored.state, total=stored.total)
+            created = CreatedEvaluation(id=stored.id, state=stored.state, total=stored.total)
             return encode_object(created, status=202, location=f"{self.settings.root_path}/api/evaluations/{stored.id}")
 
         response = await run_idempotent(request, self.database, raw, work)
@@ -99,7 +99,7 @@ class EvaluationController(ApiController):
         self.figures.preload()
         return response
 
-    @get(operation_id="list_evaluations", summary="Newest first")
+    @get(operation_id="list_evaluations", summary="List evaluations, newest first")
     async def list_evaluations(
         self,
         request: ApiRequest,
@@ -110,20 +110,20 @@ class EvaluationController(ApiController):
         after: After = None,
     ) -> Page[EvaluationRow]:
         if in_state not in (None, *get_args(EvaluationState)):
-            raise InvalidValue(f"state is one of {', '.join(get_args(EvaluationState))}.", pointer="?state")
+            raise InvalidValue(f"state must be one of {', '.join(get_args(EvaluationState))}.", pointer="?state")
         filters = EvaluationFilters(state=in_state, testset=testset, search=search)
         page = await self.database.read(_list_rows, caller_of(request).project, filters, Window(limit, after))
         if page.data:
             self.figures.preload()
         return page
 
-    @get("/{evaluation:str}", operation_id="get_evaluation", summary="One, and what it was made of")
+    @get("/{evaluation:str}", operation_id="get_evaluation", summary="Get an evaluation and its configuration")
     async def get_evaluation(self, request: ApiRequest, evaluation: FromPath[str]) -> Response[EvaluationView]:
         stored = await self.database.read(evaluations.get_plan, caller_project(request), evaluation)
         self.figures.preload()
         return object_response(request, _view(*stored))
 
-    @delete("/{evaluation:str}", operation_id="delete_evaluation", summary="Let go of all of it")
+    @delete("/{evaluation:str}", operation_id="delete_evaluation", summary="Delete an evaluation with all its results")
     async def delete_evaluation(self, request: ApiRequest, evaluation: FromPath[str]) -> None:
         await self.database.write(evaluations.delete_evaluation, caller_project(request), evaluation)
         self.wake_runner()
@@ -131,7 +131,7 @@ class EvaluationController(ApiController):
     @post(
         "/{evaluation:str}/cancel",
         operation_id="cancel_evaluation",
-        summary="End it: what is recorded stays; one that has ended stays as it is",
+        summary="Cancel an evaluation; recorded results are kept, and a finished evaluation is not changed",
         status_code=200,
     )
     async def cancel_evaluation(self, request: ApiRequest, evaluation: FromPath[str]) -> Response[EvaluationView]:
@@ -143,7 +143,7 @@ class EvaluationController(ApiController):
     @post(
         "/{evaluation:str}/rerun",
         operation_id="rerun_evaluation",
-        summary="Run again what failed, or all of it, into the same evaluation",
+        summary="Rerun failed cells, or all cells, of an evaluation",
         status_code=202,
         operation_class=operation_with_body(Rerun),
     )
@@ -180,7 +180,7 @@ _RESULT_BATCH_SIZE = 200
 
 AfterResult = Annotated[
     int | None,
-    QueryParameter(name="after", ge=0, le=1 << 31, description="The number of the last result one has; 0 for none."),
+    QueryParameter(name="after", ge=0, le=1 << 31, description="Number of the last result received; 0 for none."),
 ]
 
 
@@ -194,7 +194,7 @@ class EvaluationEventController(ApiController):
     @get(
         "/{evaluation:str}/events",
         operation_id="follow_evaluation",
-        summary="Its progress, its cells as they are recorded and its state, until it has ended",
+        summary="Stream an evaluation's progress, results and state until it ends",
         media_type="text/event-stream",
         operation_class=operation_with_stream(EvaluationEvent),
     )

@@ -32,10 +32,10 @@ from palaver.server.api.evaluation_views import (
     Evaluators,
     EvaluatorView,
     ImportedEvaluators,
-    ImportedView,
+    ImportedEvaluatorView,
     ScoreView,
-    Tried,
-    TryRequest,
+    TrialRequest,
+    TrialScore,
 )
 from palaver.server.settings import Settings
 
@@ -54,11 +54,11 @@ class EvaluatorController(ApiController):
     evaluator_context: EvaluatorContext
     evaluators: EvaluatorRegistry
 
-    @get(operation_id="list_evaluators", summary="What can score an answer, built-in ones first")
+    @get(operation_id="list_evaluators", summary="List evaluators, built-in ones first")
     async def list_evaluators(self, request: ApiRequest) -> Response[Evaluators]:
         return object_response(request, await asyncio.to_thread(self._list))
 
-    @get("/{key:str}", operation_id="get_evaluator", summary="One evaluator")
+    @get("/{key:str}", operation_id="get_evaluator", summary="Get an evaluator")
     async def get_evaluator(self, request: ApiRequest, key: FromPath[str]) -> Response[EvaluatorView]:
         evaluator = await asyncio.to_thread(self._require, key)
         return object_response(request, _evaluator_view(evaluator, self._declared_keys()))
@@ -66,11 +66,11 @@ class EvaluatorController(ApiController):
     @post(
         "/{key:str}/try",
         operation_id="try_evaluator",
-        summary="What it would say of a case, without an evaluation",
+        summary="Try an evaluator on a case, without an evaluation",
         status_code=200,
-        operation_class=operation_with_body(TryRequest),
+        operation_class=operation_with_body(TrialRequest),
     )
-    async def try_evaluator(self, request: ApiRequest, key: FromPath[str]) -> Response[Tried]:
+    async def try_evaluator(self, request: ApiRequest, key: FromPath[str]) -> Response[TrialScore]:
         evaluator = await asyncio.to_thread(self._require, key)
         _, body = await read_body(request, self.settings, _Trial)
         caller = caller_of(request)
@@ -80,15 +80,16 @@ class EvaluatorController(ApiController):
         try:
             score, *other_scores = await bound.score(read_manual_case(body.case))
         except EvaluationAborted:  # Raised by evaluators that call a workflow.
-            raise ShuttingDown("The server is stopping: try again in a moment.") from None
+            raise ShuttingDown("The server is shutting down. Try again shortly.") from None
         return object_response(
-            request, Tried(**_score_fields(score), more=[ScoreView(**_score_fields(other)) for other in other_scores])
+            request,
+            TrialScore(**_score_fields(score), more=[ScoreView(**_score_fields(other)) for other in other_scores]),
         )
 
     @post(
         "/import",
         operation_id="import_evaluators",
-        summary="Agenta's evaluators, as an evaluation here takes them; nothing is kept",
+        summary="Convert Agenta evaluators for use in an evaluation; nothing is stored",
         status_code=200,
         operation_class=operation_with_body(dict[str, Any]),
     )
@@ -107,7 +108,7 @@ class EvaluatorController(ApiController):
     def _require(self, key: str) -> Evaluator:
         evaluator = self.evaluators.get(key)
         if evaluator is None:
-            raise NotFound(f"There is no evaluator {key[:80]!r}.")
+            raise NotFound(f"Evaluator {key[:80]!r} not found.")
         return evaluator
 
 
@@ -122,8 +123,8 @@ def _evaluator_view(evaluator: Evaluator, declared_keys: set[str]) -> EvaluatorV
     )
 
 
-def _imported_view(item: agenta.ImportedEvaluator) -> ImportedView:
-    return make_view(ImportedView, item, notes=list(item.notes))
+def _imported_view(item: agenta.ImportedEvaluator) -> ImportedEvaluatorView:
+    return make_view(ImportedEvaluatorView, item, notes=list(item.notes))
 
 
 def _score_fields(score: ScoreRecord) -> dict[str, Any]:

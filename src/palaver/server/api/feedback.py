@@ -28,17 +28,20 @@ from palaver.server.api.dependencies import ApiController
 from palaver.server.settings import Settings
 from palaver.storage import feedback, runs
 from palaver.storage.database import Database
-from palaver.storage.feedback import Counts, Feedback, FeedbackEntry, FeedbackFilters, Rating
+from palaver.storage.feedback import Feedback, FeedbackCounts, FeedbackEntry, FeedbackFilters, Rating
 from palaver.storage.pagination import Page, Window
 from palaver.storage.schema import storable_text
 from palaver.storage.threads.message_tree import get_node, is_node_id
 
-From = Annotated[str | None, QueryParameter(name="from", description="RFC 3339: not older than this.")]
+From = Annotated[
+    str | None,
+    QueryParameter(name="from", description="RFC 3339 timestamp: only feedback created at or after this time."),
+]
 _RUN_ID_PREFIXES = ("chatcmpl-", "resp_", "run_")
 
 
-class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """The body that says what somebody thought."""
+class FeedbackInput(msgspec.Struct, frozen=True, kw_only=True):
+    """A rating of an answer, with an optional comment."""
 
     rating: Rating | None
     """Null deletes the feedback."""
@@ -49,19 +52,19 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """A label for the end user on whose behalf the caller rates."""
 
 
-class Rated(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody thinks of an answer now, and what all do."""
+class FeedbackView(msgspec.Struct, frozen=True, kw_only=True):
+    """The caller's feedback on an answer, and the counts of all feedback."""
 
     run: str
     message: str | None
     rating: Rating | None
     comment: str
     user: str | None
-    feedback: Counts
+    feedback: FeedbackCounts
 
 
 class FeedbackRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An opinion in the list, and what it is about."""
+    """Feedback and the answer it is about."""
 
     run: str
     message: str | None
@@ -73,7 +76,7 @@ class FeedbackRow(msgspec.Struct, frozen=True, kw_only=True):
     asked: Any = msgspec.field(name="in")
     answered: Any = msgspec.field(name="out")
     source: dict[str, str | None]
-    """The source from which a test set can make a row."""
+    """The source to pass when adding it to a test set."""
     created_at: Timestamp
 
 
@@ -86,16 +89,16 @@ class FeedbackController(ApiController):
     @put(
         "/runs/{run:str}/feedback",
         operation_id="rate_run",
-        summary="What somebody thought of an answer; the last counts, null takes it back",
-        operation_class=operation_with_body(Rate),
+        summary="Rate an answer; a new rating replaces the previous one, and null removes it",
+        operation_class=operation_with_body(FeedbackInput),
     )
-    async def rate_run(self, request: ApiRequest, run: FromPath[str]) -> Response[Rated]:
-        _, body = await read_body(request, self.settings, Rate)
+    async def rate_run(self, request: ApiRequest, run: FromPath[str]) -> Response[FeedbackView]:
+        _, body = await read_body(request, self.settings, FeedbackInput)
         caller, now = caller_of(request), utc_now()
         rated = await self.database.write(_rate, caller.project, run_id(run), body, caller.key or "", now)
         return object_response(request, rated)
 
-    @get("/feedback", operation_id="list_feedback", summary="What people thought of answers, newest first")
+    @get("/feedback", operation_id="list_feedback", summary="List feedback, newest first")
     async def list_feedback(
         self,
         request: ApiRequest,
@@ -119,10 +122,10 @@ def run_id(text: str) -> str:
     return f"run_{text}"
 
 
-def _rate(db: Connection, project: str, run: str, body: Rate, key: str, now: datetime) -> Rated:
+def _rate(db: Connection, project: str, run: str, body: FeedbackInput, key: str, now: datetime) -> FeedbackView:
     stored_run = runs.get_run(db, project, run) if is_node_id(run) else None
     if stored_run is None:
-        raise RunNotFound(f"There is no run {run[:80]!r}.")
+        raise RunNotFound(f"Run {run[:80]!r} not found.")
     message = body.message
     if message is None:
         message = feedback.find_answer_message(db, project, run)
@@ -145,8 +148,8 @@ def _rate(db: Connection, project: str, run: str, body: Rate, key: str, now: dat
         feedback.delete_feedback(db, project, record)
     else:
         record = feedback.save_feedback(db, project, record)
-    counts = feedback.count_feedback(db, project, [run], key=key).get((run, message), Counts())
-    return Rated(
+    counts = feedback.count_feedback(db, project, [run], key=key).get((run, message), FeedbackCounts())
+    return FeedbackView(
         run=run,
         message=message or None,
         rating=body.rating,
@@ -179,4 +182,6 @@ def _parse_time(text: str) -> datetime:
     try:
         return msgspec.convert(text, Annotated[datetime, Meta(tz=True)])
     except msgspec.ValidationError:
-        raise InvalidValue("from must be a time like 2026-11-15T07:20:00Z.", pointer="?from") from None
+        raise InvalidValue(
+            "from must be an RFC 3339 timestamp with a time zone, e.g. 2026-11-15T07:20:00Z.", pointer="?from"
+        ) from None

@@ -75,7 +75,7 @@ _UNSAFE_NAME_CHARS = re.compile('["\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]
 
 
 class FileView(msgspec.Struct, frozen=True, kw_only=True):
-    """One file, as it is shown."""
+    """The metadata of a file."""
 
     id: str
     media_type: str
@@ -94,7 +94,9 @@ def upload_operation(*media_types: str) -> type[Operation]:
     @dataclass
     class UploadOperation(Operation):
         def __post_init__(self) -> None:
-            schema = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY, description="The file itself.")
+            schema = Schema(
+                type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY, description="The content of the file."
+            )
             content = {media_type: OpenAPIMediaType(schema=schema) for media_type in media_types}
             self.request_body = RequestBody(content=content, required=True)
 
@@ -115,7 +117,7 @@ class FileController(ApiController):
 
     @post(
         operation_id="upload_file",
-        summary="Keep a file: the body, its name in x-palaver-filename",
+        summary="Upload a file as the body, with its name in x-palaver-filename",
         operation_class=upload_operation("*/*"),
     )
     async def upload_file(self, request: ApiRequest) -> Response[FileView]:
@@ -140,12 +142,12 @@ class FileController(ApiController):
         digest = f"{media_type}\n{filename}\n{sha256}".encode()
         return await run_idempotent(request, self.database, digest, insert)
 
-    @get(operation_id="list_files", summary="The project's files, newest first")
+    @get(operation_id="list_files", summary="List files, newest first")
     async def list_files(self, request: ApiRequest, after: After = None, limit: Limit = 50) -> Page[FileView]:
         page = await self.database.read(file_store.list_files, caller_of(request).project, Window(limit, after))
         return page.map(file_view)
 
-    @get("/{file_id:str}", operation_id="get_file", summary="What is in a file; with meta=true, the object")
+    @get("/{file_id:str}", operation_id="get_file", summary="Download a file; with meta=true, get its metadata")
     async def get_file(
         self,
         request: ApiRequest,
@@ -155,7 +157,9 @@ class FileController(ApiController):
         file = await self.database.read(_require_file, caller_of(request).project, file_id)
         return object_response(request, file_view(file)) if meta else _file_response(request, self.database, file)
 
-    @delete("/{file_id:str}", operation_id="delete_file", summary="Erase it; parts that name it stay")
+    @delete(
+        "/{file_id:str}", operation_id="delete_file", summary="Delete a file; message parts that reference it are kept"
+    )
     async def delete_file(self, request: ApiRequest, file_id: FromPath[str]) -> None:
         await self.database.write(_delete, caller_of(request).project, file_id, if_match_check(request, file_view))
 
@@ -178,11 +182,11 @@ def _delete(db: Connection, project: str, file: str, check: Callable[[StoredFile
 def _media_type(exchange: Exchange) -> str:
     declared = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
     if declared.startswith(FORM_TYPES):
-        raise UnsupportedMediaType("The file itself is the body, not a form: send it with its own content-type.")
+        raise UnsupportedMediaType("Forms are not supported. Send the file as the body, with its own content-type.")
     if not _MEDIA_TYPE.fullmatch(declared):
-        raise UnsupportedMediaType("Say what the file is by its content-type, such as image/png.")
+        raise UnsupportedMediaType("Missing or invalid content-type. Send the media type of the file, e.g. image/png.")
     if exchange.headers.get("content-encoding", "identity") != "identity":
-        raise UnsupportedMediaType("Send the file as it is, without a content-encoding.")
+        raise UnsupportedMediaType("content-encoding is not supported. Send the file uncompressed.")
     return declared
 
 
@@ -190,14 +194,14 @@ def _filename(exchange: Exchange) -> str:
     """Return the name to display. It is never used as a path."""
     header = exchange.headers.get("x-palaver-filename")
     if header is None:
-        raise InvalidValue("The file has no name: send it, percent-encoded, in the header x-palaver-filename.")
+        raise InvalidValue("Missing header x-palaver-filename. Send the percent-encoded name of the file.")
     try:
         name = unicodedata.normalize("NFC", unquote_to_bytes(header).decode()).strip()
     except UnicodeDecodeError:
         raise InvalidValue("x-palaver-filename must be percent-encoded UTF-8.", pointer="/filename") from None
     has_controls = any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name)
     if _PATH_NAME.search(name) or has_controls or len(name) > _MAX_NAME_CHARS:
-        message = f"x-palaver-filename must be a plain name of at most {_MAX_NAME_CHARS} characters, not a path."
+        message = f"x-palaver-filename must be a file name of at most {_MAX_NAME_CHARS} characters, not a path."
         raise InvalidValue(message, pointer="/filename")
     return name
 
@@ -226,7 +230,9 @@ async def upload_chunks(exchange: Exchange, settings: Settings, max_bytes: int) 
             async with asyncio.timeout(settings.body_seconds):
                 message = await exchange.receive()
         except TimeoutError:
-            raise RequestTimeout(f"The body stopped coming for {settings.body_seconds:g} seconds.") from None
+            raise RequestTimeout(
+                f"Request body timed out after {settings.body_seconds:g} seconds without data."
+            ) from None
         if message["type"] == "http.disconnect":
             raise ClientDisconnected
         if data := message.get("body", b""):
@@ -234,11 +240,11 @@ async def upload_chunks(exchange: Exchange, settings: Settings, max_bytes: int) 
             yield data
         has_more = message.get("more_body", False)
     if is_empty:
-        raise InvalidBody("The body is empty: it should be the file itself.")
+        raise InvalidBody("The body is empty. Send the file as the body.")
 
 
 def _too_large(max_bytes: int) -> TooLarge:
-    return TooLarge(f"The file is larger than {max_bytes} bytes.")
+    return TooLarge(f"The file exceeds the limit of {max_bytes:,} bytes.")
 
 
 # Download
@@ -272,8 +278,8 @@ def content_disposition(filename: str) -> str:
 _INLINE_BYTES = 64 * 1024  # Larger bodies are processed in a thread.
 
 
-class Extracted(msgspec.Struct, frozen=True):
-    """What was found in a value."""
+class ExtractionResult(msgspec.Struct, frozen=True):
+    """The conversation found in a value, and its preview."""
 
     conversation: Conversation | None
     preview: Preview
@@ -282,10 +288,13 @@ class Extracted(msgspec.Struct, frozen=True):
 @dataclass
 class _ExtractOperation(Operation):
     def __post_init__(self) -> None:
-        side = Schema(enum=["input", "output", None], description="The side that comes first, where there are several.")
+        side = Schema(
+            enum=["input", "output", None],
+            description="The side to prefer if the value contains several conversations.",
+        )
         body = Schema(
             type=OpenAPIType.OBJECT,
-            properties={"value": Schema(description="Any JSON."), "prefer": side},
+            properties={"value": Schema(description="Any JSON value."), "prefer": side},
             required=["value"],
         )
         self.request_body = RequestBody(content={"application/json": OpenAPIMediaType(schema=body)}, required=True)
@@ -298,31 +307,31 @@ class ExtractController(ApiController):
 
     @post(
         operation_id="extract",
-        summary="The conversation in a value, and what a cell shows of it",
+        summary="Extract the conversation from a JSON value, with a preview",
         status_code=200,
         operation_class=_ExtractOperation,
     )
-    async def extract(self, request: ApiRequest) -> Response[Extracted]:
+    async def extract(self, request: ApiRequest) -> Response[ExtractionResult]:
         body = await raw_body(request, self.settings)
         encoded = (
             _extract(body, self.settings)
             if len(body) <= _INLINE_BYTES
             else await asyncio.to_thread(_extract, body, self.settings)
         )
-        return Response(cast("Extracted", encoded), media_type="application/json")
+        return Response(cast("ExtractionResult", encoded), media_type="application/json")
 
 
 def _extract(body: bytes, settings: Settings) -> bytes:
     value, prefer = _parse_request(json.decode(body, settings.json_limits))
-    return json.encode(Extracted(read_conversation(value, prefer), preview(value, prefer)))
+    return json.encode(ExtractionResult(read_conversation(value, prefer), preview(value, prefer)))
 
 
 def _parse_request(body: object) -> tuple[object, Prefer | None]:
     if not isinstance(body, dict):
-        raise InvalidBody('The body must be an object with a value: {"value": …}.')
+        raise InvalidBody('The body must be an object such as {"value": …}.')
     fields = cast("dict[str, Any]", body)
     if "value" not in fields:
-        raise InvalidBody('The body has no value: {"value": …}.', pointer="/value")
+        raise InvalidBody("Missing field 'value': the body must be an object such as {\"value\": …}.", pointer="/value")
     match fields.get("prefer"):
         case None | "input" | "output" as prefer:
             return fields["value"], prefer

@@ -161,7 +161,7 @@ async def trace_page(read: ReadDatabase, project: str, trace: str) -> AsyncGener
     """Yield the page of a trace. Raises NotFound before the first chunk."""
     summary, turn = await read(span_traces.get_trace_overview, project, trace), await read(load_turn, project, trace)
     if summary is None or turn is None:
-        raise NotFound(f"There is no trace {trace[:80]!r}.")
+        raise NotFound(f"Trace {trace[:80]!r} not found.")
     entries = await read(span_traces.load_outline, project, trace)
     yield _encode_lines([*page_head(summary.root.name, wide=True), *_facts(summary)])
     yield _encode_lines([_heading("Conversation"), *_turn(turn[1]), _heading("Spans")])
@@ -196,14 +196,18 @@ def _ids(entries: Sequence[OutlineEntry]) -> list[str]:
 
 def _facts(summary: TraceOverview) -> Iterator[str]:
     root = summary.root
-    usage = None if root.input_tokens is None else f"{root.input_tokens:,} tokens in, {root.output_tokens or 0:,} out"
+    usage = (
+        None
+        if root.input_tokens is None
+        else f"{root.input_tokens:,} input tokens, {root.output_tokens or 0:,} output tokens"
+    )
     facts: dict[str, Any] = {
         "trace": root.trace_id,
         "started": _time(root.start),
-        "took": _duration(root.duration_ms),
+        "duration": _duration(root.duration_ms),
         "status": root.status,
-        "spans": f"{root.spans:,}, {root.errors:,} of them failed",
-        "used": usage,
+        "spans": f"{root.spans:,} ({root.errors:,} failed)",
+        "usage": usage,
         "cost": None if root.cost is None else f"${root.cost:.6g}",
         "workflow": root.workflow,
         "sessions": ", ".join(summary.sessions),
@@ -226,9 +230,11 @@ def _span(span: Span, entry: OutlineEntry, root: TraceListItem) -> Iterator[str]
         "status": " ".join(filter(None, (span.status, span.status_message))),
         "exception": None if span.exception is None else f"{span.exception.type}: {span.exception.message}",
         "model": " ".join(filter(None, (span.provider, span.model))),
-        "used": None if usage is None else f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out",
+        "usage": None
+        if usage is None
+        else f"{usage.input_tokens:,} input tokens, {usage.output_tokens:,} output tokens",
         "cost": None if span.cost is None else f"${span.cost:.6g} ({span.cost_source})",
-        "finish": span.finish,
+        "finish reason": span.finish,
         "tool": span.tool and span.tool.name,
         "session": span.session,
         "user": span.user,
@@ -250,7 +256,7 @@ def _span(span: Span, entry: OutlineEntry, root: TraceListItem) -> Iterator[str]
         f"link {link.trace_id} {link.span_id} {escape_text(link.attributes, MAX_TEXT_CHARS)}" for link in span.links
     ]
     if lines:
-        yield f"<details><summary>as it was sent</summary><pre>{_NEW_LINE.join(lines)}</pre></details>"
+        yield f"<details><summary>attributes, events and links</summary><pre>{_NEW_LINE.join(lines)}</pre></details>"
     yield "</div></details>"
 
 
@@ -281,21 +287,21 @@ async def session_page(read: ReadDatabase, project: str, session: str) -> AsyncG
         if after is None:
             break
     if not turns:
-        raise NotFound(f"There is no session {session[:80]!r}.")
+        raise NotFound(f"Session {session[:80]!r} not found.")
     count, tabs = len(turns), build_tabs(turns)
     del turns
     yield _encode_lines([*page_head(f"Session {session}"), _fact_list({"traces": f"{count:,}"})])
     for index, tab in enumerate(tabs):
         yield _encode_lines(_tab(tab, index))
     if after is not None:
-        yield b'<p class="note">The session goes on: it is too long for one file.</p>\n'
+        yield b'<p class="note">This session is too long for one file. Later traces are not included.</p>\n'
     yield f"{data_script('session', json.encode({'session': session, 'tabs': tabs}).decode())}\n".encode()
     yield f"{PAGE_END}\n".encode()
 
 
 def _tab(tab: Tab, index: int) -> Iterator[str]:
     if tab.origin is not None:
-        yield _heading(f"Branch {index + 1}, from step {tab.origin.steps} of branch {tab.origin.tab + 1}")
+        yield _heading(f"Branch {index + 1}, forked from branch {tab.origin.tab + 1} after step {tab.origin.steps}")
     elif index:
         yield _heading(f"Branch {index + 1}")
     for step in tab.steps:

@@ -36,11 +36,11 @@ from palaver.storage.api_keys import ApiKey
 from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window
 
-Moment = Annotated[datetime, msgspec.Meta(tz=True, description="RFC 3339, with its zone.")]
+Moment = Annotated[datetime, msgspec.Meta(tz=True, description="RFC 3339 timestamp with a time zone.")]
 
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A key, as it is listed."""
+    """An API key, without its secret."""
 
     id: str
     name: str
@@ -51,22 +51,22 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: Timestamp | None
 
 
-class NewKey(KeyRow, frozen=True, kw_only=True):
-    """A key that was just made: its secret is shown this once."""
+class CreatedKey(KeyRow, frozen=True, kw_only=True):
+    """A newly created key. Its secret is shown only once."""
 
     secret: str
 
 
-class MakeKey(msgspec.Struct, frozen=True, kw_only=True):
-    """The body that makes one."""
+class NewKey(msgspec.Struct, frozen=True, kw_only=True):
+    """An API key to create."""
 
     name: str
     scopes: list[str]
     expires_at: Moment | None = None
 
 
-class ChangeKey(msgspec.Struct, frozen=True, kw_only=True):
-    """The body that changes one: what is absent stays."""
+class KeyPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes to an API key. Omitted fields are not changed."""
 
     name: str | UnsetType = UNSET
     expires_at: Moment | UnsetType | None = UNSET
@@ -77,8 +77,8 @@ def key_row(key: ApiKey) -> KeyRow:
     return make_view(KeyRow, key, **_fields(key))
 
 
-def new_key_view(key: ApiKey, secret: str) -> NewKey:
-    return make_view(NewKey, key, **_fields(key), secret=secret)
+def new_key_view(key: ApiKey, secret: str) -> CreatedKey:
+    return make_view(CreatedKey, key, **_fields(key), secret=secret)
 
 
 class KeyController(ApiController):
@@ -88,14 +88,14 @@ class KeyController(ApiController):
     settings: Settings
     authenticator: Authenticator
 
-    @get(operation_id="list_keys", summary="The project's keys, newest first")
+    @get(operation_id="list_keys", summary="List API keys, newest first")
     async def list_keys(self, request: ApiRequest, after: After = None, limit: Limit = 50) -> Page[KeyRow]:
         page = await self.database.read(key_store.list_keys, caller_of(request).project, Window(limit, after))
         return page.map(key_row)
 
-    @post(operation_id="make_key", summary="A new key", operation_class=operation_with_body(MakeKey))
-    async def make_key(self, request: ApiRequest) -> Response[NewKey]:
-        body, caller = decode_body(await raw_body(request, self.settings), MakeKey, self.settings), caller_of(request)
+    @post(operation_id="make_key", summary="Create an API key", operation_class=operation_with_body(NewKey))
+    async def make_key(self, request: ApiRequest) -> Response[CreatedKey]:
+        body, caller = decode_body(await raw_body(request, self.settings), NewKey, self.settings), caller_of(request)
         key, secret = key_store.new_api_key(
             project=caller.project,
             name=api_keys.check_key_name(body.name, pointer="/name"),
@@ -112,18 +112,18 @@ class KeyController(ApiController):
     @patch(
         "/{key_id:str}",
         operation_id="change_key",
-        summary="Its name, its end",
-        operation_class=operation_with_body(ChangeKey),
+        summary="Change an API key's name or expiry",
+        operation_class=operation_with_body(KeyPatch),
     )
     async def change_key(self, request: ApiRequest, key_id: FromPath[str]) -> Response[KeyRow]:
-        body = decode_body(await raw_body(request, self.settings), ChangeKey, self.settings)
+        body = decode_body(await raw_body(request, self.settings), KeyPatch, self.settings)
         changes = _changes(body, self.authenticator.now())
         check, project = if_match_check(request, key_row), caller_of(request).project
         changed = await self.database.write(_change_if_match, check, project, key_id, key_store.update_key, changes)
         self.authenticator.invalidate(changed.id)
         return object_response(request, key_row(changed))
 
-    @delete("/{key_id:str}", operation_id="revoke_key", summary="Revoke it; its row stays")
+    @delete("/{key_id:str}", operation_id="revoke_key", summary="Revoke an API key; it stays in the list")
     async def revoke_key(self, request: ApiRequest, key_id: FromPath[str]) -> None:
         revoke = _revocation(self.authenticator.now())
         check, project = if_match_check(request, key_row), caller_of(request).project
@@ -143,7 +143,7 @@ def _change_if_match(
     parsed_id = api_keys.parse_key_id(key_id)
     key = key_store.get_key(db, project, parsed_id) if parsed_id else None
     if key is None:
-        raise NotFound(f"There is no key {key_id[:40]!r}.")
+        raise NotFound(f"API key {key_id[:40]!r} not found.")
     check(key)
     return change(db, project, key.id, *args) or key
 
@@ -155,13 +155,13 @@ def _revocation(now: datetime) -> Callable[[Connection, str, str], ApiKey | None
 def _parse_scopes(names: list[str], caller: Caller) -> frozenset[Scope]:
     scopes = api_keys.parse_scopes(names, pointer="/scopes")
     for scope in api_keys.minimal_scopes(scopes - caller.scopes):
-        raise MissingScope(scope, reason=f"You cannot give the scope {scope}, which you do not have.")
+        raise MissingScope(scope, reason=f"You can't grant the scope {scope!r} because you don't have it.")
     return scopes
 
 
-def _changes(body: ChangeKey, now: datetime) -> dict[str, Any]:
+def _changes(body: KeyPatch, now: datetime) -> dict[str, Any]:
     if body.scopes is not UNSET:
-        raise InvalidValue("What a key may do never changes: make another, and revoke this one.", pointer="/scopes")
+        raise InvalidValue("A key's scopes can't be changed. Create a new key and revoke this one.", pointer="/scopes")
     changes: dict[str, Any] = {}
     if body.name is not UNSET:
         changes["name"] = api_keys.check_key_name(body.name, pointer="/name")
@@ -172,7 +172,7 @@ def _changes(body: ChangeKey, now: datetime) -> dict[str, Any]:
 
 def _check_future(moment: datetime | None, now: datetime) -> datetime | None:
     if moment is not None and moment <= now:
-        raise InvalidValue("A key must expire in the future.", pointer="/expires_at")
+        raise InvalidValue("expires_at must be in the future.", pointer="/expires_at")
     return moment
 
 
@@ -184,13 +184,13 @@ _MAX_LOGIN_BYTES = 4 * KIB  # Sent without authentication.
 
 
 class Login(msgspec.Struct, frozen=True):
-    """The body that trades a key for a cookie."""
+    """An API key to log in with."""
 
     key: str
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is asking, by whatever credential."""
+    """The caller's project, scopes and credential."""
 
     project: str
     scopes: list[Scope]
@@ -207,7 +207,7 @@ class SessionController(ApiController):
 
     @post(
         operation_id="log_in",
-        summary="Trade a key for a cookie",
+        summary="Log in with an API key, for a session cookie",
         status_code=204,
         operation_class=operation_with_body(Login),
     )
@@ -218,14 +218,14 @@ class SessionController(ApiController):
         self.rate_limits.count_login(address)
         caller = await self.authenticator.caller_of_key(body.key.strip())
         if caller is None:
-            raise Unauthorized("This is not a valid key.")  # Same for unknown, expired and revoked.
+            raise Unauthorized("Invalid API key.")  # Same for unknown, expired and revoked.
         self.rate_limits.uncount_login(address)
         self.rate_limits.count_request(caller)
         value, session = await self.authenticator.create_session(caller)
         lifetime = session.expires_at - session.created_at
         return _cookie_response(request, self.settings, value, int(lifetime.total_seconds()))
 
-    @get(operation_id="get_session", summary="Who is asking")
+    @get(operation_id="get_session", summary="Get the current caller")
     async def get_session(self, request: ApiRequest) -> SessionView:
         caller = caller_of(request)
         expires_at = await self.authenticator.expires_at(caller)
@@ -236,7 +236,7 @@ class SessionController(ApiController):
             expires_at=format_timestamp(expires_at) if expires_at else None,
         )
 
-    @delete(operation_id="log_out", summary="End this session")
+    @delete(operation_id="log_out", summary="Log out")
     async def log_out(self, request: ApiRequest) -> Response[None]:
         await self.authenticator.end_session(caller_of(request))
         return _cookie_response(request, self.settings, "", 0)

@@ -1,4 +1,4 @@
-"""/api/online: rules that score live traffic, and their statistics."""
+"""/api/online: live evaluators, which score live traffic, and their statistics."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from palaver.errors import InvalidValue, RequestError
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.live.trace_selection import parse_trace_filter
 from palaver.evaluation.plan.plan import PlannedEvaluator
-from palaver.evaluation.plan.request import MAX_EVALUATORS, DisplayName, WantedEvaluator
+from palaver.evaluation.plan.request import MAX_EVALUATORS, DisplayName, EvaluatorInput
 from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
@@ -44,17 +44,17 @@ from palaver.storage.spans.stats import TimeStep
 
 Sample = Annotated[float, Meta(ge=0, le=1)]
 PerMinute = Annotated[int, Meta(ge=1, le=10_000)]
-EvaluatorList = Annotated[tuple[WantedEvaluator, ...], Meta(min_length=1, max_length=MAX_EVALUATORS)]
+EvaluatorList = Annotated[tuple[EvaluatorInput, ...], Meta(min_length=1, max_length=MAX_EVALUATORS)]
 
 
-class NewRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Which live traces are scored, and by whom."""
+class NewLiveEvaluator(msgspec.Struct, frozen=True, kw_only=True):
+    """A live evaluator to create: the traces to score, and the evaluators."""
 
     name: DisplayName
     filter: dict[str, Any] | None = None
     """A trace filter, as in /api/traces/query; null for all traces."""
     sample: Sample = 0.1
-    """The share of matching traces that is scored; whether a trace is in the sample depends only on its id."""
+    """The fraction of matching traces to score. Whether a trace is sampled depends only on its id."""
     evaluators: EvaluatorList
     per_minute: PerMinute = 60
     """Maximum number of cases per minute, over all processes."""
@@ -63,8 +63,8 @@ class NewRule(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
 
 
-class RulePatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be changed of it; what is left out stays."""
+class LiveEvaluatorPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes to a live evaluator. Omitted fields are not changed."""
 
     name: DisplayName | UnsetType = UNSET
     filter: dict[str, Any] | UnsetType | None = UNSET
@@ -75,8 +75,8 @@ class RulePatch(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool | UnsetType = UNSET
 
 
-class RuleView(msgspec.Struct, frozen=True, kw_only=True):
-    """One."""
+class LiveEvaluatorView(msgspec.Struct, frozen=True, kw_only=True):
+    """A live evaluator."""
 
     id: str
     name: str
@@ -91,8 +91,8 @@ class RuleView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: Timestamp
 
 
-class RuleStat(msgspec.Struct, frozen=True, kw_only=True):
-    """What one evaluator said in one minute, hour or day."""
+class LiveEvaluatorStat(msgspec.Struct, frozen=True, kw_only=True):
+    """The scores of one evaluator in one minute, hour or day."""
 
     at: Timestamp
     evaluator: str
@@ -100,22 +100,22 @@ class RuleStat(msgspec.Struct, frozen=True, kw_only=True):
     """Number of scores."""
     passed: int
     pass_rate: float | None
-    """The share of scores that passed, of those that pass or fail."""
+    """The fraction of passed scores among those that passed or failed."""
     mean: float | None
     skipped: int
     errors: int
     cost: float | None
 
 
-class RuleStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule came to, in the order of time."""
+class LiveEvaluatorStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Statistics of a live evaluator, in chronological order."""
 
     waiting: int
-    """Selected traces or sessions that are not scored yet."""
+    """Selected traces or sessions that have not been scored yet."""
     done: int
     dropped: int
     """Waiting traces or sessions that were dropped, oldest first, because `per_minute` was exceeded."""
-    data: list[RuleStat]
+    data: list[LiveEvaluatorStat]
 
 
 class LiveEvaluatorController(ApiController):
@@ -129,12 +129,12 @@ class LiveEvaluatorController(ApiController):
 
     @post(
         operation_id="create_online_rule",
-        summary="Score live traffic from now on",
-        operation_class=operation_with_body(NewRule),
+        summary="Create a live evaluator, which scores new traces",
+        operation_class=operation_with_body(NewLiveEvaluator),
     )
-    async def create_online_rule(self, request: ApiRequest) -> Response[RuleView]:
+    async def create_online_rule(self, request: ApiRequest) -> Response[LiveEvaluatorView]:
         caller = caller_of(request)
-        raw, body = await read_body(request, self.settings, NewRule)
+        raw, body = await read_body(request, self.settings, NewLiveEvaluator)
         if body.filter is not None:
             parse_trace_filter(body.filter)
         now = utc_now()
@@ -151,15 +151,17 @@ class LiveEvaluatorController(ApiController):
         self.wake_scorer()
         return response
 
-    @get(operation_id="list_online_rules", summary="Newest first")
-    async def list_online_rules(self, request: ApiRequest, limit: Limit = 50, after: After = None) -> Page[RuleView]:
+    @get(operation_id="list_online_rules", summary="List live evaluators, newest first")
+    async def list_online_rules(
+        self, request: ApiRequest, limit: Limit = 50, after: After = None
+    ) -> Page[LiveEvaluatorView]:
         page = await self.database.read(
             live_evaluators.list_live_evaluators, caller_of(request).project, Window(limit, after)
         )
         return page.map(_rule_view)
 
-    @get("/{rule:str}", operation_id="get_online_rule", summary="One rule")
-    async def get_online_rule(self, request: ApiRequest, rule: FromPath[str]) -> Response[RuleView]:
+    @get("/{rule:str}", operation_id="get_online_rule", summary="Get a live evaluator")
+    async def get_online_rule(self, request: ApiRequest, rule: FromPath[str]) -> Response[LiveEvaluatorView]:
         return object_response(
             request,
             _rule_view(await self.database.read(live_evaluators.get_live_evaluator, caller_of(request).project, rule)),
@@ -168,11 +170,11 @@ class LiveEvaluatorController(ApiController):
     @patch(
         "/{rule:str}",
         operation_id="change_online_rule",
-        summary="Another name, filter, sample and so on; off, or on again from now on",
-        operation_class=operation_with_body(RulePatch),
+        summary="Change, disable or enable a live evaluator",
+        operation_class=operation_with_body(LiveEvaluatorPatch),
     )
-    async def change_online_rule(self, request: ApiRequest, rule: FromPath[str]) -> Response[RuleView]:
-        _, body = await read_body(request, self.settings, RulePatch)
+    async def change_online_rule(self, request: ApiRequest, rule: FromPath[str]) -> Response[LiveEvaluatorView]:
+        _, body = await read_body(request, self.settings, LiveEvaluatorPatch)
         fields = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
         if fields.get("filter") is not None:
             parse_trace_filter(fields["filter"])
@@ -184,7 +186,7 @@ class LiveEvaluatorController(ApiController):
         self.wake_scorer()
         return object_response(request, _rule_view(changed))
 
-    @delete("/{rule:str}", operation_id="delete_online_rule", summary="Let go of it, and of its scores")
+    @delete("/{rule:str}", operation_id="delete_online_rule", summary="Delete a live evaluator and its scores")
     async def delete_online_rule(self, request: ApiRequest, rule: FromPath[str]) -> None:
         await self.database.write(live_evaluators.delete_live_evaluator, caller_of(request).project, rule)
         self.wake_scorer()
@@ -192,7 +194,7 @@ class LiveEvaluatorController(ApiController):
     @get(
         "/{rule:str}/stats",
         operation_id="online_rule_stats",
-        summary="How many traces it scored, and how many passed, by evaluator over time",
+        summary="Get the number of scored and passed traces over time, by evaluator",
     )
     async def online_rule_stats(
         self,
@@ -201,26 +203,26 @@ class LiveEvaluatorController(ApiController):
         by: FromQuery[TimeStep] = "hour",
         since: Since = None,
         until: Until = None,
-    ) -> RuleStats:
+    ) -> LiveEvaluatorStats:
         times = {"since": parse_timestamp(since, "?from"), "until": parse_timestamp(until, "?to")}
 
-        def work(db: Connection, project: str) -> RuleStats:
+        def work(db: Connection, project: str) -> LiveEvaluatorStats:
             live_evaluators.get_live_evaluator(db, project, rule)
             stats = live_evaluators.score_stats(db, project, rule, by=by, **times)
             counts = live_evaluators.count_cases(db, project, rule)
             data, pending = [_rule_stat(row) for row in stats], counts.waiting + counts.running
-            return RuleStats(waiting=pending, done=counts.done, dropped=counts.dropped, data=data)
+            return LiveEvaluatorStats(waiting=pending, done=counts.done, dropped=counts.dropped, data=data)
 
         return await self.database.read(work, caller_of(request).project)
 
-    def _plan(self, request: ApiRequest, requested: Sequence[WantedEvaluator]) -> list[dict[str, Any]]:
+    def _plan(self, request: ApiRequest, requested: Sequence[EvaluatorInput]) -> list[dict[str, Any]]:
         caller = caller_of(request)
         context = self.evaluator_context.for_project(caller.project, caller.key)
         return _plan_evaluators(requested, self.evaluators, context)
 
 
 def _plan_evaluators(
-    requested: Sequence[WantedEvaluator], registry: EvaluatorRegistry, context: EvaluatorContext
+    requested: Sequence[EvaluatorInput], registry: EvaluatorRegistry, context: EvaluatorContext
 ) -> list[dict[str, Any]]:
     """Validate the evaluators: known keys, valid parameters, unique names."""
     planned: list[PlannedEvaluator] = []
@@ -232,20 +234,20 @@ def _plan_evaluators(
             error.pointer = f"{pointer}{error.pointer or '/key'}"
             raise
         if any(bound.name == other.name for other in planned):
-            message = f"Two evaluators are called {bound.name!r}: give one another name."
+            message = f"Two evaluators are named {bound.name!r}. Rename one of them."
             raise InvalidValue(message, pointer=f"{pointer}/name")
         planned.append(PlannedEvaluator(key=item.key, name=bound.name, parameters=item.parameters))
     return msgspec.to_builtins(planned)
 
 
-def _rule_view(rule: LiveEvaluator) -> RuleView:
+def _rule_view(rule: LiveEvaluator) -> LiveEvaluatorView:
     return make_view(
-        RuleView,
+        LiveEvaluatorView,
         rule,
         evaluators=msgspec.convert(rule.evaluators, list[PlannedEvaluator]),
         key=None if rule.key is None else format_key_id(rule.key),
     )
 
 
-def _rule_stat(row: LiveScoreStats) -> RuleStat:
-    return make_view(RuleStat, row, pass_rate=row.passed / row.judged if row.judged else None)
+def _rule_stat(row: LiveScoreStats) -> LiveEvaluatorStat:
+    return make_view(LiveEvaluatorStat, row, pass_rate=row.passed / row.judged if row.judged else None)

@@ -26,7 +26,7 @@ from palaver.server.api.conventions import (
     raw_body,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.keys import NewKey, new_key_view
+from palaver.server.api.keys import CreatedKey, new_key_view
 from palaver.server.auth import Authenticator, Caller
 from palaver.server.settings import Settings
 from palaver.storage import api_keys, projects
@@ -35,26 +35,26 @@ from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window
 from palaver.storage.projects import Project
 
-Confirm = Annotated[str | None, QueryParameter(description="The project's name once more.")]
+Confirm = Annotated[str | None, QueryParameter(description="The name of the project, as confirmation.")]
 log = logging.getLogger("palaver.server")
 _erasure_tasks: set[asyncio.Task[None]] = set()  # The event loop holds only weak references to tasks.
 
 
 class ProjectRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A project; the first one was never made."""
+    """A project; `created_at` is null for the default project."""
 
     name: str
     created_at: Timestamp | None
 
 
-class NewProject(ProjectRow, frozen=True, kw_only=True):
-    """A project that was just made, with its first key."""
+class CreatedProject(ProjectRow, frozen=True, kw_only=True):
+    """A newly created project with its first API key."""
 
-    key: NewKey
+    key: CreatedKey
 
 
-class MakeProject(msgspec.Struct, frozen=True):
-    """The body that makes one."""
+class NewProject(msgspec.Struct, frozen=True):
+    """A project to create."""
 
     name: str
 
@@ -66,7 +66,7 @@ class ProjectController(ApiController):
     settings: Settings
     authenticator: Authenticator
 
-    @get(operation_id="list_projects", summary="All projects, by name")
+    @get(operation_id="list_projects", summary="List projects by name")
     async def list_projects(self, request: ApiRequest, after: After = None, limit: Limit = 50) -> Page[ProjectRow]:
         require_default_project(request)
         page = await self.database.read(projects.list_projects, Window(limit, after))
@@ -76,21 +76,21 @@ class ProjectController(ApiController):
             return Page([ProjectRow(name=DEFAULT_PROJECT, created_at=None), *rows.data], rows.next)
         return rows
 
-    @post(operation_id="make_project", summary="A new one", operation_class=operation_with_body(MakeProject))
-    async def make_project(self, request: ApiRequest) -> Response[NewProject]:
+    @post(operation_id="make_project", summary="Create a project", operation_class=operation_with_body(NewProject))
+    async def make_project(self, request: ApiRequest) -> Response[CreatedProject]:
         caller = require_default_project(request)
-        body = decode_body(await raw_body(request, self.settings), MakeProject, self.settings)
+        body = decode_body(await raw_body(request, self.settings), NewProject, self.settings)
         name, now = check_project(body.name, pointer="/name"), self.authenticator.now()
         project = Project(name=name, created_at=now)
         key, secret = api_keys.new_api_key(
-            project=name, name="the first key", scopes=ALL_SCOPES, now=now, made_by=caller.key
+            project=name, name="Initial key", scopes=ALL_SCOPES, now=now, made_by=caller.key
         )
         await self.database.write(_create_project, project, key)
         self.authenticator.invalidate(key.id)
-        view = NewProject(name=name, created_at=format_timestamp(now), key=new_key_view(key, secret))
+        view = CreatedProject(name=name, created_at=format_timestamp(now), key=new_key_view(key, secret))
         return object_response(request, view, status=201, location=f"{self.settings.root_path}/api/projects/{name}")
 
-    @delete("/{name:str}", operation_id="erase_project", summary="Erase all of it", status_code=202)
+    @delete("/{name:str}", operation_id="erase_project", summary="Erase a project with all its data", status_code=202)
     async def erase_project(self, request: ApiRequest, name: FromPath[str], confirm: Confirm = None) -> None:
         require_default_project(request)
         for key in await self.database.write(_close_project, name, confirm):
@@ -104,26 +104,28 @@ def require_default_project(request: ApiRequest) -> Caller:
     """Return the caller. Raises MissingScope unless it belongs to the default project."""
     caller = caller_of(request)
     if caller.project != DEFAULT_PROJECT:
-        raise MissingScope("admin", reason=f"This needs an admin of the project {DEFAULT_PROJECT}.")
+        raise MissingScope(
+            "admin", reason=f"This request needs an API key of the project {DEFAULT_PROJECT!r} with the scope 'admin'."
+        )
     return caller
 
 
 def _create_project(db: Connection, project: Project, key: ApiKey) -> None:
     if project.name == DEFAULT_PROJECT or not projects.insert_project(db, project):
-        raise NameTaken(f"There is a project {project.name!r} already.", pointer="/name")
+        raise NameTaken(f"The project name {project.name!r} is already in use.", pointer="/name")
     api_keys.insert_key(db, key)
 
 
 def _close_project(db: Connection, name: str, confirm: str | None) -> list[str]:
     """Revoke the project's keys and sessions if it may be erased; return the ids of the keys."""
     if name == DEFAULT_PROJECT:
-        raise InvalidValue(f"The project {DEFAULT_PROJECT} cannot be erased.")
+        raise InvalidValue(f"The project {DEFAULT_PROJECT!r} can't be erased.")
     if projects.get_project(db, name) is None:
-        raise NotFound(f"There is no project {name[:40]!r}.")
+        raise NotFound(f"Project {name[:40]!r} not found.")
     if confirm != name:
-        raise InvalidValue(f"All of it will be erased: say so with ?confirm={name}.")
+        raise InvalidValue(f"This erases all data of the project. Confirm with ?confirm={name}.")
     if projects.has_active_runs(db, name):
-        raise StillRunning(f"The project {name!r} has runs that have not ended.")
+        raise StillRunning(f"The project {name!r} has active runs. Cancel them, or wait until they have finished.")
     return projects.revoke_access(db, name)
 
 
@@ -134,7 +136,7 @@ async def _erase_project_data(database: Database, name: str) -> None:
         while await database.write(projects.delete_project_batch, name):
             pass
     except PalaverError as error:
-        log.warning("The project %s is erased in part only, ask for it again: %s", name, error.message)
+        log.warning("The project %r was only partly erased. Erase it again: %s", name, error.message)
 
 
 def _project_row(project: Project) -> ProjectRow:

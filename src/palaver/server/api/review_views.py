@@ -16,7 +16,7 @@ from palaver.evaluation.live.trace_cases import read_trace_case
 from palaver.evaluation.plan.plan import format_cell_id
 from palaver.evaluation.plan.request import NAME_PATTERN
 from palaver.evaluation.review_questions import Question, Questions
-from palaver.evaluation.reviews import Agreement, WantedItems
+from palaver.evaluation.reviews import Agreement, ItemSelection
 from palaver.server.api import evaluation_views
 from palaver.server.api.conventions import FreeText, Timestamp, make_view
 from palaver.server.api.evaluation_views import CaseCallView, ResultView, ScoreView, TurnView
@@ -32,12 +32,12 @@ Name = Annotated[str, Meta(max_length=200, pattern=NAME_PATTERN)]
 
 
 class NewReview(msgspec.Struct, frozen=True, kw_only=True):
-    """What people are to be asked, and about what."""
+    """A review to create: the items to review, and the questions to answer."""
 
     name: Name = ""
-    items: WantedItems
+    items: ItemSelection
     questions: Questions | None = None
-    """By default those of the run's `human` evaluators."""
+    """Defaults to the questions of the evaluation's `human` evaluators."""
     reviewers: Annotated[int, Meta(ge=1, le=50)] = 1
     """Number of reviewers who should answer each item."""
     blind: bool = True
@@ -45,15 +45,15 @@ class NewReview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReviewPatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be changed of it."""
+    """Changes to a review. Omitted fields are not changed."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200, pattern=NAME_PATTERN)] | None = None
     state: ReviewState | None = None
-    """A closed review accepts no answers."""
+    """Closed reviews accept no answers."""
 
 
 class ReviewHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What a row of the list and the whole have in common."""
+    """The fields shared by ReviewRow and ReviewView."""
 
     id: str
     name: str
@@ -71,14 +71,14 @@ class ReviewHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReviewRow(ReviewHead, frozen=True, kw_only=True):
-    """One row of the list."""
+    """A review in a list."""
 
     questions: list[str]
     """Their keys."""
 
 
-class WorkedView(msgspec.Struct, frozen=True, kw_only=True):
-    """What one reviewer did."""
+class ReviewerProgressView(msgspec.Struct, frozen=True, kw_only=True):
+    """The progress of one reviewer."""
 
     reviewer: str
     answered: int
@@ -86,7 +86,7 @@ class WorkedView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
-    """How far it is."""
+    """The progress of a review."""
 
     items: int
     gone: int
@@ -97,11 +97,11 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
     """Answers so far, one per reviewer and item."""
     wanted: int
     """Answers that are needed in total."""
-    reviewers: list[WorkedView]
+    reviewers: list[ReviewerProgressView]
 
 
 class ReviewView(ReviewHead, frozen=True, kw_only=True):
-    """All of one."""
+    """A review with its questions and progress."""
 
     questions: list[Question]
     source: Mapping[str, Any]
@@ -113,7 +113,7 @@ class ReviewView(ReviewHead, frozen=True, kw_only=True):
 
 
 class ContentView(msgspec.Struct, frozen=True, kw_only=True):
-    """What an item is about, as a person looks at it."""
+    """The content of an item, as shown to a reviewer."""
 
     inputs: Mapping[str, Any]
     expected: Any | UnsetType = UNSET
@@ -123,7 +123,7 @@ class ContentView(msgspec.Struct, frozen=True, kw_only=True):
     history: Sequence[Message]
     """The messages that were sent."""
     messages: Sequence[Message]
-    """The answers of all turns."""
+    """The messages of the answer, of all turns."""
     value: Any | UnsetType = UNSET
     """The workflow's value; absent for a chat."""
     text: str
@@ -137,14 +137,14 @@ class ContentView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpectedView(msgspec.Struct, frozen=True, kw_only=True):
-    """What was expected of what an item is about."""
+    """The expected value of an item."""
 
     expected: Any | UnsetType = UNSET
     """Absent if there is no expected value."""
 
 
 class AnnotationView(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody said of an item. It is never changed: a correction is another one."""
+    """A reviewer's answer for an item. Answers are never changed; a correction is a new answer."""
 
     number: int
     """Increases with every answer."""
@@ -158,7 +158,7 @@ class AnnotationView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ItemRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the list of items."""
+    """An item in a list."""
 
     id: str
     """For example `item_3`; unique within the review."""
@@ -172,14 +172,14 @@ class ItemRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ItemView(ItemRow, frozen=True, kw_only=True):
-    """All of one. Whoever is asked about it is not shown what others said."""
+    """An item with its content. Reviewers don't see other reviewers' answers."""
 
     content: ContentView | None
     """Null if its result or trace was deleted."""
 
 
-class Next(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody is asked next."""
+class NextItem(msgspec.Struct, frozen=True, kw_only=True):
+    """The next item for a reviewer."""
 
     item: ItemView | None
     """Null if all items are answered, or leased by other reviewers."""
@@ -191,7 +191,7 @@ class Next(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewAnnotation(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody says of an item."""
+    """Answers for an item."""
 
     answers: dict[str, Any]
     """Answers by question key."""
@@ -200,14 +200,14 @@ class NewAnnotation(msgspec.Struct, frozen=True, kw_only=True):
     """The reviewer's name, on a server without keys."""
 
 
-class ByWhom(msgspec.Struct, frozen=True, kw_only=True):
-    """Who it is, where the server has no keys."""
+class ReviewerInput(msgspec.Struct, frozen=True, kw_only=True):
+    """The reviewer, on a server without keys."""
 
     reviewer: Reviewer | None = None
 
 
 class Agreements(msgspec.Struct, frozen=True):
-    """By question: each pair of reviewers, then each reviewer beside each judge of the run."""
+    """Agreement by question: of each pair of reviewers, then of each reviewer with each judge of the evaluation."""
 
     data: list[Agreement]
 
@@ -236,7 +236,7 @@ def review_view(review: Review, progress: ReviewProgress) -> ReviewView:
 
 
 def progress_view(progress: ReviewProgress) -> ProgressView:
-    reviewers = [make_view(WorkedView, reviewer) for reviewer in progress.reviewers]
+    reviewers = [make_view(ReviewerProgressView, reviewer) for reviewer in progress.reviewers]
     return make_view(ProgressView, progress, reviewers=reviewers)
 
 
@@ -255,7 +255,7 @@ def parse_item_id(text: str) -> int:
     """Parse an item id. Raises NotFound if it is malformed."""
     digits = text.removeprefix("item_")
     if not digits.isascii() or not digits.isdecimal() or len(digits) > 9 or (digits != "0" and digits[0] == "0"):
-        raise NotFound(f"There is no item {text[:80]!r}.")
+        raise NotFound(f"Item {text[:80]!r} not found.")
     return int(digits)
 
 
@@ -323,7 +323,7 @@ def expected_view(db: Connection, project: str, review: Review, item: ReviewItem
         return ExpectedView()
     result = None if item.gone else _load_result(db, project, review.evaluation, item)
     if result is None:
-        raise NotFound(f"What {format_item_id(item.place)} is about is gone.")
+        raise NotFound(f"The result of {format_item_id(item.place)!r} was deleted or rerun.")
     return ExpectedView(expected=result.expected)
 
 

@@ -43,14 +43,14 @@ from palaver.server.api.evaluation_views import decode_plan
 from palaver.server.api.review_views import (
     Agreements,
     AnnotationView,
-    ByWhom,
     ExpectedView,
     ItemRow,
     ItemView,
     NewAnnotation,
     NewReview,
-    Next,
+    NextItem,
     ProgressView,
+    ReviewerInput,
     ReviewPatch,
     ReviewRow,
     ReviewView,
@@ -78,7 +78,7 @@ class ReviewController(ApiController):
 
     @post(
         operation_id="create_review",
-        summary="Ask people about results of an evaluation, or about traces",
+        summary="Create a review of evaluation results or traces",
         operation_class=operation_with_body(NewReview),
     )
     async def create_review(self, request: ApiRequest) -> Response[ReviewView]:
@@ -90,7 +90,10 @@ class ReviewController(ApiController):
         selection = await self.run_query(None, select_items, caller.project, body.items)
         questions = body.questions or ([] if selection.plan is None else human_questions(selection.plan))
         if not questions:
-            raise InvalidValue("Say what people are to be asked.", pointer="/questions")
+            raise InvalidValue(
+                "Missing questions: specify at least one, or review an evaluation with a 'human' evaluator.",
+                pointer="/questions",
+            )
         now = utc_now()
         review = Review(
             id=new_id("rv"),
@@ -113,7 +116,7 @@ class ReviewController(ApiController):
 
         return await run_idempotent(request, self.database, raw, work)
 
-    @get(operation_id="list_reviews", summary="Newest first")
+    @get(operation_id="list_reviews", summary="List reviews, newest first")
     async def list_reviews(
         self,
         request: ApiRequest,
@@ -124,19 +127,19 @@ class ReviewController(ApiController):
         after: After = None,
     ) -> Page[ReviewRow]:
         if in_state not in (None, "open", "closed"):
-            raise InvalidValue("state is open or closed.", pointer="?state")
+            raise InvalidValue("state must be open or closed.", pointer="?state")
         filters = ReviewFilters(state=in_state, evaluation=run, search=search)
         page = await self.database.read(reviews.list_reviews, caller_of(request).project, filters, Window(limit, after))
         return page.map(views.review_row)
 
-    @get("/{review:str}", operation_id="get_review", summary="One, and how far it is")
+    @get("/{review:str}", operation_id="get_review", summary="Get a review and its progress")
     async def get_review(self, request: ApiRequest, review: FromPath[str]) -> Response[ReviewView]:
         return object_response(request, await self.database.read(_load_review, caller_of(request).project, review))
 
     @patch(
         "/{review:str}",
         operation_id="change_review",
-        summary="Another name; closed, or open again",
+        summary="Rename, close or reopen a review",
         operation_class=operation_with_body(ReviewPatch),
     )
     async def change_review(self, request: ApiRequest, review: FromPath[str]) -> Response[ReviewView]:
@@ -145,21 +148,21 @@ class ReviewController(ApiController):
             request, await self.database.write(_change_review, caller_of(request).project, review, body)
         )
 
-    @delete("/{review:str}", operation_id="delete_review", summary="Let go of it and of all answers")
+    @delete("/{review:str}", operation_id="delete_review", summary="Delete a review with all its answers")
     async def delete_review(self, request: ApiRequest, review: FromPath[str]) -> None:
         await self.database.write(reviews.delete_review, caller_of(request).project, review)
 
     @get(
         "/{review:str}/agreement",
         operation_id="get_review_agreement",
-        summary="How much reviewers agree with each other, and with judges of the run",
+        summary="Get the agreement of reviewers with each other and with LLM judges",
     )
     async def get_review_agreement(self, request: ApiRequest, review: FromPath[str]) -> Response[Agreements]:
         return object_response(request, await self.database.read(_load_agreement, caller_of(request).project, review))
 
 
 def _default_name(run: str, items: int) -> str:
-    return (f"Review of {run}" if run else f"Review of {items} traces")[:200]
+    return (f"Review of {run}" if run else f"Review of {items} trace{'s' * (items != 1)}")[:200]
 
 
 def _load_review(db: Connection, project: str, review: str) -> ReviewView:
@@ -204,7 +207,7 @@ ReviewerName = Annotated[
         min_length=1,
         max_length=100,
         pattern=NAME_PATTERN,
-        description="Who, where there are no keys.",
+        description="The reviewer's name, on a server without keys.",
     ),
 ]
 
@@ -218,15 +221,15 @@ class ReviewItemController(ApiController):
     @get(
         "/{review:str}/next",
         operation_id="next_review_item",
-        summary="What you are asked next; nobody else is asked about it for ten minutes",
+        summary="Get your next item, reserved for you for ten minutes",
     )
-    async def next_review_item(self, request: ApiRequest, review: FromPath[str], who: ReviewerName = None) -> Next:
+    async def next_review_item(self, request: ApiRequest, review: FromPath[str], who: ReviewerName = None) -> NextItem:
         return await self.database.write(_next_item, caller_of(request).project, review, reviewer_of(request, who))
 
     @get(
         "/{review:str}/items",
         operation_id="list_review_items",
-        summary="All items, and what was said of them",
+        summary="List items with their answers",
     )
     async def list_review_items(
         self, request: ApiRequest, review: FromPath[str], limit: Limit = 50, after: After = None
@@ -236,7 +239,7 @@ class ReviewItemController(ApiController):
     @get(
         "/{review:str}/items/{item:str}",
         operation_id="get_review_item",
-        summary="One, and what it is about",
+        summary="Get an item with its content",
     )
     async def get_review_item(
         self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
@@ -246,7 +249,7 @@ class ReviewItemController(ApiController):
     @get(
         "/{review:str}/items/{item:str}/expected",
         operation_id="get_review_item_expected",
-        summary="What was expected, for who asks, in a blind review too",
+        summary="Get the expected value of an item, even in a blind review",
     )
     async def get_review_item_expected(
         self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
@@ -258,7 +261,7 @@ class ReviewItemController(ApiController):
     @post(
         "/{review:str}/items/{item:str}/answers",
         operation_id="answer_review_item",
-        summary="Say something of an item; said again, the last counts",
+        summary="Answer an item; only a reviewer's latest answer counts",
         operation_class=operation_with_body(NewAnnotation),
     )
     async def answer_review_item(
@@ -275,9 +278,9 @@ class ReviewItemController(ApiController):
     @post(
         "/{review:str}/items/{item:str}/skip",
         operation_id="skip_review_item",
-        summary="Do not ask me about it again",
+        summary="Skip an item for good",
         status_code=200,
-        operation_class=operation_with_body(ByWhom),
+        operation_class=operation_with_body(ReviewerInput),
     )
     async def skip_review_item(
         self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
@@ -287,9 +290,9 @@ class ReviewItemController(ApiController):
     @post(
         "/{review:str}/items/{item:str}/release",
         operation_id="release_review_item",
-        summary="Let others be asked about it",
+        summary="Release an item to other reviewers",
         status_code=200,
-        operation_class=operation_with_body(ByWhom),
+        operation_class=operation_with_body(ReviewerInput),
     )
     async def release_review_item(
         self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
@@ -299,7 +302,7 @@ class ReviewItemController(ApiController):
     async def _end_lease(
         self, request: ApiRequest, review: str, item: str, end: Callable[..., None]
     ) -> Response[ProgressView]:
-        _, body = await read_body(request, self.settings, ByWhom)
+        _, body = await read_body(request, self.settings, ReviewerInput)
         project, reviewer = caller_of(request).project, reviewer_of(request, body.reviewer)
 
         def work(db: Connection) -> ProgressView:
@@ -316,7 +319,7 @@ def reviewer_of(request: ApiRequest, name: str | None) -> str:
     return format_key_id(key) if key is not None else name or UNNAMED_REVIEWER
 
 
-def _next_item(db: Connection, project: str, review: str, reviewer: str) -> Next:
+def _next_item(db: Connection, project: str, review: str, reviewer: str) -> NextItem:
     stored_review, now = reviews.lock_review(db, project, review), utc_now()
     item: ItemView | None = None
     while (lease := reviews.lease_next_item(db, project, stored_review, reviewer, now)) is not None:
@@ -325,7 +328,7 @@ def _next_item(db: Connection, project: str, review: str, reviewer: str) -> Next
         if item.content is not None:
             break
         reviews.mark_item_gone(db, project, review, lease.item.place)
-    return Next(
+    return NextItem(
         item=None if lease is None else item,
         until=None if lease is None else format_timestamp(lease.until),
         reviewer=reviewer,

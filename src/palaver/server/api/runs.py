@@ -44,7 +44,7 @@ from palaver.storage.runs import RunFilters, RunRow, StoredRun, decode_call
 
 
 class RunInput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run was asked. Messages are null where some of them are gone."""
+    """The input of a run. `messages` is null if some messages were deleted."""
 
     messages: Sequence[Message] | None
     inputs: Mapping[str, Any]
@@ -52,14 +52,14 @@ class RunInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run has said so far."""
+    """The output of a run so far."""
 
     messages: Sequence[Message]
     value: Any | UnsetType = UNSET
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """One run."""
+    """A run."""
 
     id: str
     workflow: str
@@ -79,7 +79,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     """The number of its last event."""
     readers: int
-    """Number of clients of this process that follow it."""
+    """Number of clients that follow it in this process."""
     usage: Mapping[str, Any] | None
     cost: float | None = None
     asked: Any = msgspec.field(name="in")
@@ -146,12 +146,16 @@ _UNKNOWN_KEY = "-"
 """Matches no key, so that filtering by a malformed id finds nothing."""
 _INCLUDABLE = frozenset({"input", "reply"})
 
-Status = Annotated[RunStatus | None, QueryParameter(description="How it goes, or how it ended.")]
-Since = Annotated[str | None, QueryParameter(name="from", description="RFC 3339: made then or later.")]
-Until = Annotated[str | None, QueryParameter(name="to", description="RFC 3339: made before that.")]
-Include = Annotated[str, QueryParameter(max_length=40, description="`input`, `reply`, or both with a comma.")]
+Status = Annotated[RunStatus | None, QueryParameter(description="Status of the run.")]
+Since = Annotated[
+    str | None, QueryParameter(name="from", description="RFC 3339 timestamp: only runs created at or after this time.")
+]
+Until = Annotated[
+    str | None, QueryParameter(name="to", description="RFC 3339 timestamp: only runs created before this time.")
+]
+Include = Annotated[str, QueryParameter(max_length=40, description="`input`, `reply`, or both, separated by a comma.")]
 AfterEvent = Annotated[
-    int | None, QueryParameter(name="after", ge=-1, le=1 << 31, description="The number of the last event one has.")
+    int | None, QueryParameter(name="after", ge=-1, le=1 << 31, description="Number of the last event received.")
 ]
 
 
@@ -163,7 +167,7 @@ class RunController(ApiController):
     rate_limits: RateLimits
     run_reader: RunReader
 
-    @get(operation_id="list_runs", summary="Newest first, without what was asked and said")
+    @get(operation_id="list_runs", summary="List runs, newest first, without input and reply")
     async def list_runs(  # noqa: PLR0913, PLR0917 - one for each filter
         self,
         request: ApiRequest,
@@ -199,11 +203,11 @@ class RunController(ApiController):
         page = await self.database.read(runs.list_runs, caller_of(request).project, filters, Window(limit, after))
         return page.map(lambda row: run_view(row, self.run_reader))
 
-    @get("/{run:str}", operation_id="get_run", summary="One run, and what it was asked and said if wanted")
+    @get("/{run:str}", operation_id="get_run", summary="Get a run, optionally with its input and reply")
     async def get_run(self, request: ApiRequest, run: FromPath[str], include: Include = "") -> Response[RunView]:
         included = {part.strip() for part in include.split(",") if part.strip()}
         if not included <= _INCLUDABLE:
-            raise InvalidValue("include takes input and reply.", pointer="?include")
+            raise InvalidValue("include must be input, reply, or both.", pointer="?include")
         project = caller_of(request).project
         stored_run = await self.run_reader.get_run(project, run)
         extra: dict[str, Any] = {}
@@ -216,7 +220,7 @@ class RunController(ApiController):
     @get(
         "/{run:str}/events",
         operation_id="follow_run",
-        summary="Its events as they come, from the start or after one of them",
+        summary="Stream a run's events, from the start or after an event",
         media_type="text/event-stream",
         operation_class=operation_with_stream(Event),
     )
@@ -240,7 +244,7 @@ class RunController(ApiController):
     @post(
         "/{run:str}/cancel",
         operation_id="cancel_run",
-        summary="End it; one that has ended stays as it is",
+        summary="Cancel a run; a finished run is not changed",
         status_code=200,
     )
     async def cancel_run(self, request: ApiRequest, run: FromPath[str]) -> Response[RunView]:

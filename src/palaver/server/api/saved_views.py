@@ -36,26 +36,26 @@ from palaver.storage.saved_views import SavedView
 MAX_VIEW_BYTES = 64 * 1024
 
 PageName = Literal["traces", "spans", "sessions"]
-OfPage = Annotated[PageName, QueryParameter(name="page", description="The page of the web that they are of.")]
+OfPage = Annotated[PageName, QueryParameter(name="page", description="The web page that the views belong to.")]
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 
 
-class GivenView(msgspec.Struct, frozen=True, kw_only=True):
-    """A view as a person wants it."""
+class SavedViewInput(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a saved view."""
 
     name: Name
     body: dict[str, Any]
     """The query, which only the page interprets."""
 
 
-class NewView(GivenView, frozen=True, kw_only=True):
-    """A new one, and the page that it is of."""
+class NewSavedView(SavedViewInput, frozen=True, kw_only=True):
+    """A view to save, and the page that it belongs to."""
 
     page: PageName
 
 
-class ViewView(msgspec.Struct, frozen=True, kw_only=True):
-    """One that is kept."""
+class SavedViewRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A saved view."""
 
     id: str
     page: PageName
@@ -71,17 +71,17 @@ class SavedViewController(ApiController):
     database: Database
     settings: Settings
 
-    @get(operation_id="list_views", summary="The saved views of a page, last saved first")
+    @get(operation_id="list_views", summary="List the saved views of a page, most recently saved first")
     async def list_views(
         self, request: ApiRequest, page_name: OfPage, limit: Limit = 50, after: After = None
-    ) -> Page[ViewView]:
+    ) -> Page[SavedViewRow]:
         project, window = caller_of(request).project, Window(limit, after)
         page = await self.database.read(saved_views.list_views, project, page_name, window)
         return page.map(_view_of)
 
-    @post(operation_id="create_view", summary="Keep a view", operation_class=operation_with_body(NewView))
-    async def create_view(self, request: ApiRequest) -> Response[ViewView]:
-        raw, body = await read_body(request, self.settings, NewView)
+    @post(operation_id="create_view", summary="Save a view", operation_class=operation_with_body(NewSavedView))
+    async def create_view(self, request: ApiRequest) -> Response[SavedViewRow]:
+        raw, body = await read_body(request, self.settings, NewSavedView)
         project, now, content = caller_of(request).project, utc_now(), _check_size(body)
         view = SavedView(
             id=new_id("view"), page=body.page, name=body.name, body=content, created_at=now, updated_at=now
@@ -96,27 +96,27 @@ class SavedViewController(ApiController):
     @put(
         "/{view:str}",
         operation_id="replace_view",
-        summary="Give it another name, or another content",
-        operation_class=operation_with_body(GivenView),
+        summary="Replace a saved view's name and content",
+        operation_class=operation_with_body(SavedViewInput),
     )
-    async def replace_view(self, request: ApiRequest, view: FromPath[str]) -> Response[ViewView]:
-        _, body = await read_body(request, self.settings, GivenView)
+    async def replace_view(self, request: ApiRequest, view: FromPath[str]) -> Response[SavedViewRow]:
+        _, body = await read_body(request, self.settings, SavedViewInput)
         project, content = caller_of(request).project, _check_size(body)
         replaced = await self.database.write(
             saved_views.replace_view, project, view, name=body.name, body=content, at=utc_now()
         )
         return object_response(request, _view_of(replaced))
 
-    @delete("/{view:str}", operation_id="delete_view", summary="Let go of it")
+    @delete("/{view:str}", operation_id="delete_view", summary="Delete a saved view")
     async def delete_view(self, request: ApiRequest, view: FromPath[str]) -> None:
         await self.database.write(saved_views.delete_view, caller_of(request).project, view)
 
 
-def _check_size(body: GivenView) -> dict[str, Any]:
+def _check_size(body: SavedViewInput) -> dict[str, Any]:
     if len(json.encode(body.body)) > MAX_VIEW_BYTES:
-        raise TooLarge(f"What is kept of a view has at most {MAX_VIEW_BYTES} bytes.", pointer="/body")
+        raise TooLarge(f"The view exceeds the limit of {MAX_VIEW_BYTES:,} bytes.", pointer="/body")
     return body.body
 
 
-def _view_of(view: SavedView) -> ViewView:
-    return make_view(ViewView, view, page=msgspec.convert(view.page, PageName))
+def _view_of(view: SavedView) -> SavedViewRow:
+    return make_view(SavedViewRow, view, page=msgspec.convert(view.page, PageName))

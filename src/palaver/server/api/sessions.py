@@ -30,7 +30,7 @@ from palaver.storage.pagination import Page, Window
 from palaver.storage.spans import queries as span_queries
 from palaver.storage.spans import traces as span_traces
 from palaver.storage.spans.queries import SpanQuery
-from palaver.traces.conversation import Live, MessageStep, Step, Tab, Turn, build_live, build_tabs, build_turn
+from palaver.traces.conversation import MessageStep, Step, Tab, ThreadDraft, Turn, build_live, build_tabs, build_turn
 from palaver.traces.model import Span
 from palaver.traces.stored_spans import load_session_turns, load_turn
 
@@ -41,13 +41,13 @@ MAX_READ_BYTES = 8 * 1024 * 1024
 MAX_PART_BYTES = 256 * 1024
 """Texts of longer conversations are shortened."""
 
-SessionName = Annotated[str, QueryParameter(min_length=1, max_length=1_000, description="The session's name.")]
-Turns = Annotated[int, QueryParameter(ge=1, le=200, description="How many traces at most.")]
+SessionName = Annotated[str, QueryParameter(min_length=1, max_length=1_000, description="The name of the session.")]
+Turns = Annotated[int, QueryParameter(ge=1, le=200, description="Maximum number of traces.")]
 _decode_span = msgspec.json.Decoder(Span).decode
 
 
 class SessionThread(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as a conversation. Each tab but the first leaves another one, after so many of its steps."""
+    """A session as a conversation, with a tab for each branch."""
 
     session: str
     traces: int
@@ -57,7 +57,7 @@ class SessionThread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceConversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace as a conversation: what was given, the tools of which no message tells, and what was said."""
+    """A trace as a conversation: input messages, tool calls that are not in messages, and output messages."""
 
     trace_id: str
     span_id: str
@@ -67,8 +67,8 @@ class TraceConversation(msgspec.Struct, frozen=True, kw_only=True):
     """Number of characters left out, if the texts of a long conversation are shortened."""
 
 
-class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """From where to go on: a trace, or one of its spans; and after how many of its messages, else after all."""
+class OpenTraceRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The span of a trace to continue from, and the number of its messages to keep (default: all)."""
 
     span_id: Annotated[str, Meta(max_length=64)] | None = None
     upto: Annotated[int, Meta(ge=0)] | None = None
@@ -80,7 +80,7 @@ class TraceSessionController(ApiController):
     settings: Settings
     run_query: TraceQueryRunner
 
-    @get("/sessions", operation_id="list_sessions", summary="Sessions that spans name, the last active first")
+    @get("/sessions", operation_id="list_sessions", summary="List sessions, most recently active first")
     async def list_sessions(
         self,
         request: ApiRequest,
@@ -98,7 +98,7 @@ class TraceSessionController(ApiController):
     @get(
         "/sessions/{session:str}/thread",
         operation_id="get_session_thread",
-        summary="A session's traces as one conversation, with a tab for each branch",
+        summary="Get a session as one conversation, with a tab for each branch",
     )
     async def get_session_thread(
         self, request: ApiRequest, session: FromPath[str], limit: Turns = 50, after: After = None
@@ -110,7 +110,7 @@ class TraceSessionController(ApiController):
     @get(
         "/sessions/thread",
         operation_id="get_session_thread_by_name",
-        summary="The same, of a session whose name cannot stand in a path",
+        summary="Get a session as one conversation, for session names that can't be part of a path",
     )
     async def get_session_thread_by_name(
         self, request: ApiRequest, session: SessionName, limit: Turns = 50, after: After = None
@@ -122,7 +122,7 @@ class TraceSessionController(ApiController):
     @get(
         "/traces/{trace:str}/conversation",
         operation_id="get_trace_conversation",
-        summary="What was said in a trace; a long one from the beginning of each text, unless the whole is wanted",
+        summary="Get the conversation of a trace; long texts are shortened unless whole=true",
     )
     async def get_trace_conversation(
         self,
@@ -138,12 +138,12 @@ class TraceSessionController(ApiController):
     @post(
         "/traces/{trace:str}/thread",
         operation_id="open_trace_as_thread",
-        summary="What the playground needs to go on from a trace, or from a span of it; starts nothing",
-        operation_class=operation_with_body(Opening),
+        summary="Get what the playground needs to continue from a trace or span; starts no run",
+        operation_class=operation_with_body(OpenTraceRequest),
         status_code=200,
     )
-    async def open_trace_as_thread(self, request: ApiRequest, trace: FromPath[str]) -> Response[Live]:
-        _, opening = await read_body(request, self.settings, Opening)
+    async def open_trace_as_thread(self, request: ApiRequest, trace: FromPath[str]) -> Response[ThreadDraft]:
+        _, opening = await read_body(request, self.settings, OpenTraceRequest)
         return object_response(
             request, await self.run_query(None, _open_as_thread, caller_of(request).project, trace, opening)
         )
@@ -161,7 +161,7 @@ async def _load_thread(run_query: TraceQueryRunner, project: str, session: str, 
         if after is None:
             break
     if not turns and window.after is None:
-        raise NotFound(f"There is no session {session[:80]!r}.")
+        raise NotFound(f"Session {session[:80]!r} not found.")
     return SessionThread(session=session, traces=len(turns), tabs=build_tabs(turns), next=after)
 
 
@@ -177,7 +177,7 @@ def _conversation(turn: Turn, *, whole: bool) -> TraceConversation:
     return TraceConversation(trace_id=turn.trace_id, span_id=turn.span_id, steps=steps, cut=cut)
 
 
-def _open_as_thread(db: Connection, project: str, trace: str, opening: Opening) -> Live:
+def _open_as_thread(db: Connection, project: str, trace: str, opening: OpenTraceRequest) -> ThreadDraft:
     loaded = load_turn(db, project, trace.lower())
     if loaded is None:
         raise missing_trace(trace)
@@ -190,7 +190,7 @@ def _open_as_thread(db: Connection, project: str, trace: str, opening: Opening) 
         return build_live(head, turn, source, upto=opening.upto)
     body = span_traces.get_span_body(db, project, head.trace_id, opening.span_id.lower())
     if body is None:
-        raise NotFound(f"There is no span {opening.span_id[:80]!r} in this trace.", pointer="/span_id")
+        raise NotFound(f"Span {opening.span_id[:80]!r} not found in this trace.", pointer="/span_id")
     source = _decode_span(body)
     return build_live(head, build_turn(source), source, upto=opening.upto)
 

@@ -55,29 +55,29 @@ _MASKS: Mapping[str, Callable[[Any], Any]] = {
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One of them, and where it was written."""
+    """A setting and its source."""
 
     name: str
     value: Any
     source: Source
 
 
-class Listed(msgspec.Struct, frozen=True):
-    """All of them."""
+class SettingList(msgspec.Struct, frozen=True):
+    """All settings."""
 
     data: list[Setting]
 
 
-class Erase(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
-    """Whose traces are to go: a user's, or a session's. Nothing is erased unless `dry_run` is false."""
+class ErasureRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
+    """The user or session whose data to erase. Nothing is erased unless `dry_run` is false."""
 
     user: str | None = None
     session: str | None = None
     dry_run: bool = True
 
 
-class Erased(msgspec.Struct, frozen=True, kw_only=True):
-    """What carries the label, and was erased unless this was a rehearsal."""
+class ErasureReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of the matching data, which was erased unless this was a dry run."""
 
     threads: int
     runs: int
@@ -93,7 +93,7 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What is running here."""
+    """The running version, its environment and limits."""
 
     version: str
     python: str
@@ -104,7 +104,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     """Server processes that use this database, including this one."""
     workers: int
     extras: list[str]
-    """Frameworks whose agents can be served here."""
+    """Installed extras for serving agents of frameworks."""
     uptime_seconds: float
     limits: dict[str, float]
 
@@ -118,7 +118,7 @@ class SystemController(ApiController):
     setting_sources: Mapping[str, Source]
     started_at: float
 
-    @get("/about", operation_id="about", summary="Version, database, processes and limits")
+    @get("/about", operation_id="about", summary="Get the version, database, processes and limits")
     async def about(self) -> About:
         processes = await self.database.read(background_runs.list_processes)
         limits = {
@@ -136,21 +136,21 @@ class SystemController(ApiController):
             limits=limits,
         )
 
-    @get("/settings", operation_id="list_settings", summary="Every setting, and where it was written")
-    async def list_settings(self) -> Listed:
-        return Listed(
+    @get("/settings", operation_id="list_settings", summary="List all settings and their sources")
+    async def list_settings(self) -> SettingList:
+        return SettingList(
             [_setting(self.settings, field.name, self.setting_sources) for field in msgspec.structs.fields(Settings)]
         )
 
     @post(
         "/erase",
         operation_id="erase",
-        summary="Erase all that carries a user's or a session's label; without dry_run: false it only counts",
-        operation_class=operation_with_body(Erase),
+        summary="Erase all data of a user or session; only counts it unless dry_run is false",
+        operation_class=operation_with_body(ErasureRequest),
         status_code=200,
     )
-    async def erase(self, request: ApiRequest) -> Response[Erased]:
-        _, body = await read_body(request, self.settings, Erase)
+    async def erase(self, request: ApiRequest) -> Response[ErasureReport]:
+        _, body = await read_body(request, self.settings, ErasureRequest)
         label, value = _label(body)
         project = caller_of(request).project
         counts = await self.database.read(erasure.count_labelled_data, project, label, value)
@@ -158,17 +158,19 @@ class SystemController(ApiController):
         if not body.dry_run:
             while await self.database.write(erasure.erase_labelled_data, project, label, value, utc_now()):
                 pass
-        return object_response(request, Erased(**msgspec.structs.asdict(counts), kept=copies, dry_run=body.dry_run))
+        return object_response(
+            request, ErasureReport(**msgspec.structs.asdict(counts), kept=copies, dry_run=body.dry_run)
+        )
 
 
-def _label(body: Erase) -> tuple[Label, str]:
+def _label(body: ErasureRequest) -> tuple[Label, str]:
     match body.user, body.session:
         case [str(user), None] if user:
             return "user", user
         case [None, str(session)] if session:
             return "session", session
         case _:
-            raise InvalidValue("Name a user or a session, one of them.", pointer="/user")
+            raise InvalidValue("Specify exactly one of user and session.", pointer="/user")
 
 
 def _setting(settings: Settings, name: str, sources: Mapping[str, Source]) -> Setting:
@@ -184,29 +186,29 @@ _MAX_DESCRIPTION_CHARS = 1_000
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
-    """What the page was opened with."""
+    """The credential of the page."""
 
     kind: Literal["nobody", "loopback", "key", "session"]
     scopes: list[Scope]
     key: str | None
 
 
-class FirstSchemas(msgspec.Struct, frozen=True):
-    """JSON Schemas of what a workflow takes."""
+class BootstrapSchemas(msgspec.Struct, frozen=True):
+    """JSON Schemas of a workflow's inputs and parameters."""
 
     inputs: Mapping[str, Any]
     parameters: Mapping[str, Any]
 
 
-class FirstWorkflow(WorkflowRow, frozen=True, kw_only=True):
-    """A row of the list of workflows, of the first ones with what they take."""
+class BootstrapWorkflow(WorkflowRow, frozen=True, kw_only=True):
+    """A workflow; the first ones include their schemas."""
 
-    schemas: FirstSchemas | UnsetType = UNSET
+    schemas: BootstrapSchemas | UnsetType = UNSET
     """Absent if too large; GET /api/workflows/{name} returns them."""
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of what the page may send."""
+class SizeLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Size limits for requests of the page, in bytes."""
 
     file: int
     body: int
@@ -215,30 +217,30 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to look at beside the playground."""
+    """The available parts of the page besides the playground."""
 
     traces: bool
     evaluation: bool
     tour: bool
-    """Whether the page offers the tour of the demo."""
+    """Whether the page offers the demo tour."""
 
 
 class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the page needs for its first view."""
+    """The data of the page's first view."""
 
     version: str
     project: str
     credential: Credential
-    workflows: Page[FirstWorkflow]
+    workflows: Page[BootstrapWorkflow]
     board: BoardView | None
-    """The board that was saved last; null if there is none, or if it is too large."""
+    """The most recently saved board; null without boards, or if it is too large."""
     board_id: str | None
     """Its id, also if the board is too large."""
     threads: Page[ThreadSummary]
     pinned: list[ThreadSummary]
     running: list[str]
-    """Runs that have not ended, newest first."""
-    limits: Bounds
+    """The ids of active runs, newest first."""
+    limits: SizeLimits
     features: Features
 
 
@@ -258,7 +260,7 @@ class BootstrapController(ApiController):
     registry: Registry
     version: str
 
-    @get(operation_id="bootstrap", summary="All that the page needs for its first view")
+    @get(operation_id="bootstrap", summary="Get the data of the page's first view")
     async def bootstrap(self, request: ApiRequest) -> Response[Bootstrap]:
         caller = caller_of(request)
         recent = await self.database.read(_load_recent, caller.project)
@@ -285,13 +287,13 @@ def _bootstrap_view(recent: _Recent, registry: Registry, settings: Settings, cal
         threads=recent.threads,
         pinned=recent.pinned,
         running=recent.running,
-        limits=Bounds(file=settings.max_file, body=settings.max_body, socket=settings.ws_max),
+        limits=SizeLimits(file=settings.max_file, body=settings.max_body, socket=settings.ws_max),
         features=Features(traces=True, evaluation=True, tour=settings.tour),
     )
     budget = MAX_BOOTSTRAP_BYTES - _size(view)
     rows = list(view.workflows.data)
     for index, row in enumerate(rows[:_MAX_SCHEMAS]):
-        schemas = FirstSchemas(schemas_by_name[row.name].inputs, schemas_by_name[row.name].parameters)
+        schemas = BootstrapSchemas(schemas_by_name[row.name].inputs, schemas_by_name[row.name].parameters)
         size = _size(schemas) + len('"schemas":,')
         if size <= budget:
             rows[index] = msgspec.structs.replace(row, schemas=schemas)
@@ -299,7 +301,7 @@ def _bootstrap_view(recent: _Recent, registry: Registry, settings: Settings, cal
     return msgspec.structs.replace(view, workflows=Page(rows, view.workflows.next))
 
 
-def _workflow_page(registry: Registry, project: str) -> Page[FirstWorkflow]:
+def _workflow_page(registry: Registry, project: str) -> Page[BootstrapWorkflow]:
     """Return as many rows as fit; the cursor continues the list of /api/workflows."""
     rows = [_first_workflow(workflow_routes.workflow_row(workflow, default=registry.default)) for workflow in registry]
     rows.sort(key=lambda row: row.name)
@@ -309,11 +311,11 @@ def _workflow_page(registry: Registry, project: str) -> Page[FirstWorkflow]:
     )
 
 
-def _first_workflow(row: WorkflowRow) -> FirstWorkflow:
+def _first_workflow(row: WorkflowRow) -> BootstrapWorkflow:
     text = row.description
     if len(text) > _MAX_DESCRIPTION_CHARS:
         text = text[: _MAX_DESCRIPTION_CHARS - 1] + "…"
-    return make_view(FirstWorkflow, row, description=text)
+    return make_view(BootstrapWorkflow, row, description=text)
 
 
 def _load_recent(db: Connection, project: str) -> _Recent:

@@ -38,16 +38,20 @@ from palaver.testsets.importer import ImportedFile, ImportMode, ImportTarget, im
 
 _NO_CONTROL = r"^[^\x00-\x1f\x7f]*$"
 Name = Annotated[
-    str, QueryParameter(min_length=1, max_length=200, pattern=_NO_CONTROL, description="What the new set is called.")
+    str, QueryParameter(min_length=1, max_length=200, pattern=_NO_CONTROL, description="The name of the new test set.")
 ]
 Line = Annotated[str, QueryParameter(max_length=4_000, pattern=r"^[^\x00]*$")]
 Key = Annotated[
     str | None,
-    QueryParameter(min_length=1, max_length=1_000, description="The column that rows are known by, or __id__."),
+    QueryParameter(min_length=1, max_length=1_000, description="The column that identifies rows, or __id__."),
 ]
-Mode = Annotated[ImportMode, QueryParameter(description="After the rows that there are, instead of them, or by a key.")]
-Types = Annotated[CellTypes, QueryParameter(description="CSV: by what cells look like, or all of them as text.")]
-Delimiter = Annotated[str | None, QueryParameter(max_length=4, description="CSV: what stands between cells.")]
+Mode = Annotated[
+    ImportMode, QueryParameter(description="Append the rows, replace all rows, or update and add rows by key.")
+]
+Types = Annotated[CellTypes, QueryParameter(description="CSV only: detect cell types, or read all cells as text.")]
+Delimiter = Annotated[
+    str | None, QueryParameter(max_length=4, description="CSV only: the cell delimiter (default: detected).")
+]
 Form = Annotated[Format, QueryParameter(name="format")]
 
 
@@ -64,7 +68,7 @@ class TestSetFileController(ApiController):
     @post(
         "/import",
         operation_id="import_testset",
-        summary="A new test set from a file, which is the body",
+        summary="Create a test set from a file, sent as the body",
         operation_class=_UploadOperation,
     )
     async def import_testset(
@@ -87,7 +91,7 @@ class TestSetFileController(ApiController):
     @post(
         "/{testset:str}/import",
         operation_id="import_into_testset",
-        summary="The next revision from a file, which is the body",
+        summary="Import a file, sent as the body, as a new revision",
         operation_class=_UploadOperation,
     )
     async def import_into_testset(
@@ -129,7 +133,7 @@ class TestSetFileController(ApiController):
     @get(
         "/{testset:str}/revisions/{revision:str}/export",
         operation_id="export_testset",
-        summary="All rows of a revision, as a file",
+        summary="Export a revision as a file",
         media_type="application/x-ndjson",
     )
     async def export_testset(
@@ -188,11 +192,11 @@ def _commit_import(
 def _format(exchange: Exchange) -> Format:
     declared = exchange.headers.get("content-type", "")
     if declared.strip().lower().startswith(FORM_TYPES):
-        raise UnsupportedMediaType("The file itself is the body, not a form: send it with its own content-type.")
+        raise UnsupportedMediaType("Forms are not supported. Send the file as the body, with its own content-type.")
     if exchange.headers.get("content-encoding", "identity") != "identity":
-        raise UnsupportedMediaType("Send the file as it is, without a content-encoding.")
+        raise UnsupportedMediaType("content-encoding is not supported. Send the file uncompressed.")
     if not declared:
-        raise UnsupportedMediaType(f"Say what the file is by its content-type: {', '.join(MEDIA_TYPES.values())}.")
+        raise UnsupportedMediaType(f"Missing content-type. Supported: {', '.join(MEDIA_TYPES.values())}.")
     return format_of(declared)
 
 

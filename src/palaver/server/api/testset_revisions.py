@@ -41,9 +41,9 @@ from palaver.server.api.testsets import (
     RevisionRow,
     RevisionView,
     RowCounts,
+    RowDetail,
     RowDifference,
     RowView,
-    WholeRow,
     revision_detail,
     revision_row,
     revision_view,
@@ -79,11 +79,16 @@ if TYPE_CHECKING:
 
 
 RevisionName = Annotated[
-    str, QueryParameter(max_length=80, description="A number, a digest or the beginning of one, or head.")
+    str, QueryParameter(max_length=80, description="A revision number, a digest or digest prefix, or `head`.")
 ]
 _MAX_TRANSACTION_ROWS = 2_000
 """Changes of columns in larger test sets are staged in batches."""
-Since = Annotated[str, QueryParameter(name="from", max_length=80, description="The older one, likewise.")]
+Since = Annotated[
+    str,
+    QueryParameter(
+        name="from", max_length=80, description="The older revision: a number, a digest or digest prefix, or `head`."
+    ),
+]
 
 
 class TestSetRevisionController(ApiController):
@@ -95,7 +100,7 @@ class TestSetRevisionController(ApiController):
     @get(
         "/{testset:str}/revisions",
         operation_id="list_testset_revisions",
-        summary="A test set's history, newest first",
+        summary="List the revisions of a test set, newest first",
     )
     async def list_testset_revisions(
         self, request: ApiRequest, testset: FromPath[str], limit: Limit = 50, after: After = None
@@ -108,7 +113,7 @@ class TestSetRevisionController(ApiController):
     @post(
         "/{testset:str}/revisions",
         operation_id="commit_testset",
-        summary="The next revision: all rows, a delta, or an older one again",
+        summary="Commit a revision: all rows, a delta, or an older revision to restore",
         operation_class=operation_with_body(NewRevision),
     )
     async def commit_testset(self, request: ApiRequest, testset: FromPath[str]) -> Response[RevisionView]:
@@ -157,7 +162,7 @@ class TestSetRevisionController(ApiController):
     @get(
         "/{testset:str}/revisions/{revision:str}",
         operation_id="get_testset_revision",
-        summary="One revision, by number, digest or head",
+        summary="Get a revision by number, digest or head",
     )
     async def get_testset_revision(
         self, request: ApiRequest, testset: FromPath[str], revision: FromPath[str]
@@ -168,7 +173,7 @@ class TestSetRevisionController(ApiController):
     @get(
         "/{testset:str}/diff",
         operation_id="compare_testset_revisions",
-        summary="Where two revisions differ",
+        summary="Compare two revisions",
     )
     async def compare_testset_revisions(
         self,
@@ -211,8 +216,8 @@ def _check_form(body: NewRevision) -> None:
     forms = {"rows": body.rows, "delta": body.delta, "restore": body.restore}
     names = [name for name, form in forms.items() if form is not UNSET]
     if len(names) != 1:
-        problem = f"not {' and '.join(names)}" if names else "and it has none"
-        raise ConflictingFields(f"A commit has one of rows, delta and restore, {problem}.")
+        problem = f"got {' and '.join(names)}" if names else "got none"
+        raise ConflictingFields(f"A commit needs exactly one of rows, delta and restore, {problem}.")
 
 
 def _compare_revisions(db: Connection, project: str, testset: str, since: str, to: str, window: Window) -> Difference:
@@ -252,7 +257,7 @@ class TestSetCaseController(ApiController):
     @post(
         "/{testset:str}/rows/from",
         operation_id="cut_testset_row",
-        summary="A row of what happened: a conversation, a trace, or a result of an evaluation",
+        summary="Add a row from a thread, trace or evaluation result",
         operation_class=operation_with_body(NewCase),
     )
     async def cut_testset_row(self, request: ApiRequest, testset: FromPath[str]) -> Response[CaseView]:
@@ -362,7 +367,7 @@ def _accept_result(
 ) -> _PreparedCase:
     """Make the answer the expected value of the case's row; add the row if the test set lacks it."""
     if body.as_ == "script":
-        raise InvalidValue("A result is accepted as a row: leave out `as`.", pointer="/as")
+        raise InvalidValue("'as': 'script' is not supported for evaluation results. Omit 'as'.", pointer="/as")
     evaluation, stored_plan = evaluations.get_plan(db, project, source.run)
     stored = result_store.get_result(db, project, evaluation.id, parse_cell_id(str(source.result)))
     variant = msgspec.convert(stored_plan, Plan).variants[stored.result.variant]
@@ -391,7 +396,9 @@ def _has_row(db: Connection, project: str, testset: str, base: int, row: str) ->
 FilterText = Annotated[
     str | None,
     QueryParameter(
-        name="filter", max_length=4_000, description='What cells must be: topic=maths, or {"topic": "maths"}.'
+        name="filter",
+        max_length=4_000,
+        description='Only rows with these cell values, as topic=maths or {"topic": "maths"}.',
     ),
 ]
 
@@ -404,7 +411,7 @@ class TestSetRowController(ApiController):
     @get(
         "/{testset:str}/revisions/{revision:str}/rows",
         operation_id="list_testset_rows",
-        summary="Rows in their order, long cells cut; a search may give short pages before it is through",
+        summary="List rows in order, with long cells shortened; pages of a search may be short",
     )
     async def list_testset_rows(
         self,
@@ -423,11 +430,11 @@ class TestSetRowController(ApiController):
     @get(
         "/{testset:str}/revisions/{revision:str}/rows/{row:str}",
         operation_id="get_testset_row",
-        summary="One row, whole",
+        summary="Get a row with all its data",
     )
     async def get_testset_row(
         self, request: ApiRequest, testset: FromPath[str], revision: FromPath[str], row: FromPath[str]
-    ) -> Response[WholeRow]:
+    ) -> Response[RowDetail]:
         return object_response(
             request, await self.database.read(_get_row, caller_of(request).project, testset, revision, row)
         )
@@ -439,7 +446,7 @@ def _list_rows(
     return row_pages.list_rows(db, project, find_revision(db, project, testset, revision), row_filter, window)
 
 
-def _get_row(db: Connection, project: str, testset: str, revision: str, row: str) -> WholeRow:
+def _get_row(db: Connection, project: str, testset: str, revision: str, row: str) -> RowDetail:
     stored_row = row_pages.get_row(db, project, find_revision(db, project, testset, revision), row)
     packed = pack_row_id(row)
     return whole_row(stored_row, testset_rows.read_metas(db, project, testset, [packed]).get(packed))

@@ -50,8 +50,8 @@ Cells = dict[str, Any]
 """JSON values by column name."""
 
 
-class GivenRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of a commit of all rows. Without an id it takes that of a row with the same data, or a new one."""
+class RowInput(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of a commit. Without an id, it gets that of an existing row with the same data, or a new one."""
 
     data: Cells
     id: RowId | None = None
@@ -61,17 +61,17 @@ class GivenRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewTestSet(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new set is called, and the rows that it begins with."""
+    """A test set to create, with its first rows."""
 
     name: Name
     description: FreeText = ""
-    rows: list[GivenRow] = []
+    rows: list[RowInput] = []
     message: FreeText = ""
     """The commit message of the first revision."""
 
 
 class TestSetPatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be changed; null clears."""
+    """Changes to a test set. Omitted fields are not changed; null resets a field."""
 
     name: Name | UnsetType = UNSET
     description: FreeText | UnsetType | None = UNSET
@@ -79,21 +79,21 @@ class TestSetPatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ColumnView(msgspec.Struct, frozen=True, kw_only=True):
-    """One column, and what its values are, all of them."""
+    """A column, with statistics of its values."""
 
     name: str
     kind: Kind
     present: int
-    """Rows that have it with a value other than null."""
+    """Number of rows with a value other than null."""
     missing: int
-    """Rows that do not have it."""
+    """Number of rows without the column."""
     nulls: int
     looks_like: Literal["chat"] | UnsetType = UNSET
     """Set if its values are texts that contain messages."""
 
 
 class TestSetRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the list of sets."""
+    """A test set in a list."""
 
     id: str
     name: str
@@ -107,7 +107,7 @@ class TestSetRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TestSetView(TestSetRow, frozen=True, kw_only=True):
-    """All of one set, as it is now."""
+    """A test set with the columns of its newest revision."""
 
     columns: list[ColumnView]
 
@@ -116,19 +116,19 @@ class TestSetView(TestSetRow, frozen=True, kw_only=True):
 
 
 class NewRevision(msgspec.Struct, frozen=True, kw_only=True):
-    """A commit: all rows, a delta, or an older revision that is to be the newest again. One of the three."""
+    """A commit of exactly one of `rows`, `delta` and `restore`."""
 
     base: int
     """The revision that it is based on, which must be the newest one."""
     message: FreeText = ""
-    rows: list[GivenRow] | UnsetType = UNSET
+    rows: list[RowInput] | UnsetType = UNSET
     delta: Delta | UnsetType = UNSET
     restore: int | str | UnsetType = UNSET
     """The number or digest of an older revision."""
 
 
 class RevisionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One revision."""
+    """A revision."""
 
     testset: str
     revision: int
@@ -146,14 +146,14 @@ RevisionT = TypeVar("RevisionT", bound=RevisionRow)
 
 
 class RevisionView(RevisionRow, frozen=True, kw_only=True):
-    """One revision, just made or not."""
+    """The revision that a commit resulted in."""
 
     unchanged: bool = False
     """True if no revision was created, because the newest one has the same rows."""
 
 
 class RevisionDetail(RevisionRow, frozen=True, kw_only=True):
-    """All of one revision but its rows."""
+    """A revision with the kinds of its columns."""
 
     kinds: list[ColumnView]
     """Its columns, with the kinds of their values."""
@@ -163,7 +163,7 @@ class RevisionDetail(RevisionRow, frozen=True, kw_only=True):
 
 
 class RowView(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of a page. What is long is cut."""
+    """A row in a list. Long cells are shortened."""
 
     id: str
     hash: str
@@ -175,8 +175,8 @@ class RowView(msgspec.Struct, frozen=True, kw_only=True):
     """The full size, in bytes of JSON, of cells that are shortened, by column."""
 
 
-class WholeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """All of one row."""
+class RowDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A row with all its data."""
 
     id: str
     hash: str
@@ -190,7 +190,7 @@ class WholeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """One row that differs."""
+    """A row that differs."""
 
     id: str
     change: Change
@@ -201,7 +201,7 @@ class RowDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many rows differ, and how. One that both changed and moved counts twice."""
+    """Numbers of rows that differ. A row that both changed and moved is counted twice."""
 
     added: int
     removed: int
@@ -210,7 +210,7 @@ class RowCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiffView(msgspec.Struct, frozen=True, kw_only=True):
-    """Where two revisions differ, a page of it."""
+    """One page of the differences between two revisions."""
 
     counts: RowCounts
     columns: ColumnNames
@@ -222,7 +222,7 @@ class DiffView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import found in a file, and what became of it."""
+    """Counts of the rows in a file, by what the import did with them."""
 
     rows: int
     """Number of rows in the file."""
@@ -236,7 +236,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportView(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import made."""
+    """The result of an import."""
 
     testset: TestSetView
     revision: RevisionView
@@ -268,7 +268,7 @@ Source = FromConversation | FromTrace | FromResult
 
 
 class NewCase(msgspec.Struct, frozen=True, kw_only=True, rename={"as_": "as"}):
-    """What happened, to become a row."""
+    """A thread, trace or result to add as a row."""
 
     base: int
     source: Source
@@ -323,8 +323,8 @@ def row_view(row: StoredRow) -> RowView:
     return RowView(id=row.id, hash=row.hash.hex(), place=row.position, data=data, cut=cut or UNSET)
 
 
-def whole_row(row: StoredRow, meta: Cells | None) -> WholeRow:
-    return WholeRow(id=row.id, hash=row.hash.hex(), place=row.position, data=row.data, meta=meta)
+def whole_row(row: StoredRow, meta: Cells | None) -> RowDetail:
+    return RowDetail(id=row.id, hash=row.hash.hex(), place=row.position, data=row.data, meta=meta)
 
 
 class TestSetController(ApiController):
@@ -333,7 +333,7 @@ class TestSetController(ApiController):
     database: Database
     settings: Settings
 
-    @get(operation_id="list_testsets", summary="The project's test sets, last changed first")
+    @get(operation_id="list_testsets", summary="List test sets, most recently changed first")
     async def list_testsets(
         self,
         request: ApiRequest,
@@ -350,7 +350,7 @@ class TestSetController(ApiController):
 
     @post(
         operation_id="create_testset",
-        summary="A new test set, with its first revision",
+        summary="Create a test set with its first revision",
         operation_class=operation_with_body(NewTestSet),
     )
     async def create_testset(self, request: ApiRequest) -> Response[TestSetView]:
@@ -373,7 +373,7 @@ class TestSetController(ApiController):
 
         return await run_idempotent(request, self.database, raw, work)
 
-    @get("/{testset:str}", operation_id="get_testset", summary="One test set, as it is now")
+    @get("/{testset:str}", operation_id="get_testset", summary="Get a test set")
     async def get_testset(self, request: ApiRequest, testset: FromPath[str]) -> Response[TestSetView]:
         return object_response(
             request, testset_view(await self.database.read(testsets.get_testset, caller_of(request).project, testset))
@@ -382,7 +382,7 @@ class TestSetController(ApiController):
     @patch(
         "/{testset:str}",
         operation_id="change_testset",
-        summary="Another name or description, archived or not",
+        summary="Rename, describe, archive or unarchive a test set",
         operation_class=operation_with_body(TestSetPatch),
     )
     async def change_testset(self, request: ApiRequest, testset: FromPath[str]) -> Response[TestSetView]:
@@ -393,7 +393,7 @@ class TestSetController(ApiController):
     @delete(
         "/{testset:str}",
         operation_id="archive_testset",
-        summary="Archive it: revisions stay; with purge=true, which needs an admin, erase it for ever",
+        summary="Archive a test set; with purge=true (admin only), delete it permanently",
     )
     async def archive_testset(
         self,

@@ -40,8 +40,8 @@ from palaver.storage.threads.repository import ThreadFilters, ThreadListItem
 Format = Literal["jsonl", "messages", "html"]
 
 
-class ImportedThreads(msgspec.Struct, frozen=True):
-    """What an import came to. With a fault anywhere, nothing is written."""
+class ThreadImportResult(msgspec.Struct, frozen=True):
+    """The result of an import. Nothing is written if any line has a fault."""
 
     created: int
     unchanged: int
@@ -60,7 +60,7 @@ class ThreadFileController(ApiController):
     @get(
         "/{thread:str}/export",
         operation_id="export_thread",
-        summary="One thread, as a file",
+        summary="Export a thread as a file",
         media_type=NDJSON,
     )
     async def export_thread(
@@ -81,7 +81,7 @@ class ThreadFileController(ApiController):
     @get(
         "/export",
         operation_id="export_threads",
-        summary="The threads of a list, a line each",
+        summary="Export threads, one per line",
         media_type=NDJSON,
     )
     async def export_threads(
@@ -103,11 +103,11 @@ class ThreadFileController(ApiController):
     @post(
         "/import",
         operation_id="import_threads",
-        summary="Make the threads of an exported file, which come back equal",
+        summary="Import threads from an exported file",
         operation_class=operation_with_body(ThreadFile, NDJSON),
         status_code=200,
     )
-    async def import_threads(self, request: ApiRequest) -> Response[ImportedThreads]:
+    async def import_threads(self, request: ApiRequest) -> Response[ThreadImportResult]:
         project, raw = caller_of(request).project, await read_lines(request, self.settings, "thread")
         files, faults = _parse_lines(raw, self.settings)
 
@@ -115,7 +115,7 @@ class ThreadFileController(ApiController):
             accepted = [] if faults else files
             created = [thread_files.import_thread(db, project, file, id=new_id("conv")) for file in accepted]
             ids = [thread.id for thread in created if thread is not None]
-            return encode_object(ImportedThreads(len(ids), len(created) - len(ids), ids, faults))
+            return encode_object(ThreadImportResult(len(ids), len(created) - len(ids), ids, faults))
 
         return await run_idempotent(request, self.database, raw, work)
 

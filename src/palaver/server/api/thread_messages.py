@@ -34,10 +34,10 @@ from palaver.server.api.dependencies import ApiController
 from palaver.server.api.runs import RunView, event_frames, run_view
 from palaver.server.api.streaming import EVENT_STREAM, EVENT_STREAM_HEAD, StreamingResponse
 from palaver.server.api.threads import (
+    AddedMessages,
     FindPartialReply,
     NodeView,
     PartialReply,
-    Said,
     add_siblings,
     attach_files,
     check_tool_results,
@@ -56,38 +56,38 @@ from palaver.server.settings import Settings
 from palaver.server.thread_runner import ThreadRunner, TurnOptions
 from palaver.storage import feedback, idempotency, runs
 from palaver.storage.database import Database
-from palaver.storage.feedback import Counts
+from palaver.storage.feedback import FeedbackCounts
 from palaver.storage.idempotency import IdempotentRequest, StoredResponse
 from palaver.storage.pagination import Page, Window
 from palaver.storage.runs import RunRow
 from palaver.storage.threads import message_tree
 from palaver.storage.threads import repository as threads
-from palaver.storage.threads.message_tree import Leaf, Node
+from palaver.storage.threads.message_tree import Node, TreeNode
 from palaver.storage.threads.repository import Thread
 
 MAX_NEW_MESSAGES = 100
 _MAX_TREE_NODES = 5_000
 
-TreeLimit = Annotated[int, QueryParameter(ge=1, le=_MAX_TREE_NODES, description="How many nodes at most.")]
-At = Annotated[str, QueryParameter(max_length=80, description="Where the branch ends: `head`, or a message.")]
+TreeLimit = Annotated[int, QueryParameter(ge=1, le=_MAX_TREE_NODES, description="Maximum number of messages.")]
+At = Annotated[str, QueryParameter(max_length=80, description="The end of the branch: `head` or a message id.")]
 
 
-class Say(msgspec.Struct, frozen=True, kw_only=True):
-    """The body that puts messages into a thread."""
+class NewMessages(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages to add to a thread."""
 
     messages: Any
     """A list in any supported dialect, or one message."""
     parent: str | UnsetType | None = UNSET
     """The message that they follow, null for none; by default the end of the current branch."""
     replaces: str | None = None
-    """The message that they replace, as a new branch beside it."""
+    """The message that they replace, as a new sibling branch."""
 
 
 class _BranchPage(NamedTuple):
     thread: Thread
     page: Page[Node]
     siblings: dict[str | None, list[str]]
-    feedback: dict[tuple[str, str], Counts]
+    feedback: dict[tuple[str, str], FeedbackCounts]
     seconds: dict[str, float]
 
 
@@ -109,7 +109,7 @@ class ThreadMessageController(ApiController):
     @get(
         "/{thread:str}/messages",
         operation_id="list_messages",
-        summary="A branch: its end first, oldest first inside a page",
+        summary="List the messages of a branch; the first page is its end, each page oldest first",
     )
     async def list_messages(
         self, request: ApiRequest, thread: FromPath[str], at: At = "head", limit: Limit = 50, after: After = None
@@ -135,11 +135,11 @@ class ThreadMessageController(ApiController):
     @get(
         "/{thread:str}/tree",
         operation_id="get_tree",
-        summary="All branches, in order of making, without the messages",
+        summary="List the tree of all branches, in order of creation, without message content",
     )
     async def get_tree(
         self, request: ApiRequest, thread: FromPath[str], limit: TreeLimit = _MAX_TREE_NODES, after: After = None
-    ) -> Page[Leaf]:
+    ) -> Page[TreeNode]:
         project = caller_of(request).project
         stored_thread, partial = await self._load_thread(project, thread)
         page = await self.database.read(message_tree.list_leaves, project, thread, Window(limit, after))
@@ -152,16 +152,16 @@ class ThreadMessageController(ApiController):
     @post(
         "/{thread:str}/messages",
         operation_id="add_messages",
-        summary="Put messages below one, or beside it; the current branch ends there now",
-        operation_class=operation_with_body(Say),
+        summary="Add messages below or in place of a message, and make them the end of the current branch",
+        operation_class=operation_with_body(NewMessages),
     )
-    async def add_messages(self, request: ApiRequest, thread: FromPath[str]) -> Response[Said]:
-        raw, body = await read_body(request, self.settings, Say)
+    async def add_messages(self, request: ApiRequest, thread: FromPath[str]) -> Response[AddedMessages]:
+        raw, body = await read_body(request, self.settings, NewMessages)
         messages = decode_messages(request, body.messages, self.settings, limit=MAX_NEW_MESSAGES)
         if not messages:
-            raise InvalidValue("There is no message to put into the thread.", pointer="/messages")
+            raise InvalidValue("messages must not be empty.", pointer="/messages")
         if body.replaces is not None and body.parent is not UNSET:
-            raise ConflictingFields("What is replaced says where it goes: leave out parent.", pointer="/parent")
+            raise ConflictingFields("'parent' can't be combined with 'replaces'.", pointer="/parent")
         project, now = caller_of(request).project, utc_now()
 
         def work(db: Connection) -> HttpResponse:
@@ -170,7 +170,7 @@ class ThreadMessageController(ApiController):
             _check_results(db, project, thread, parent, attached)
             created = threads.append_messages(db, project, thread, parent, attached, origin="client", at=now)
             siblings = message_tree.list_children_ids(db, project, thread, [created[0].parent])
-            view = Said([node_view(node, dict(siblings), {}) for node in created])
+            view = AddedMessages([node_view(node, dict(siblings), {}) for node in created])
             location = f"{self.settings.root_path}/api/threads/{thread}/messages?at={created[-1].id}"
             return encode_object(view, status=201, location=location)
 
@@ -179,7 +179,7 @@ class ThreadMessageController(ApiController):
     @delete(
         "/{thread:str}/messages/{message:str}",
         operation_id="delete_message",
-        summary="Erase a message and all below it, or keep those",
+        summary="Delete a message, with or without the messages below it",
     )
     async def delete_message(
         self,
@@ -204,7 +204,7 @@ def _load_branch_page(
     return _BranchPage(stored_thread, page, siblings, counts, runs.run_durations(db, project, run_ids))
 
 
-def _find_parent(db: Connection, project: str, thread: str, body: Say) -> str | None:
+def _find_parent(db: Connection, project: str, thread: str, body: NewMessages) -> str | None:
     stored_thread = threads.require_thread(db, project, thread)
     if body.replaces is not None:
         replaced = message_tree.get_node(db, project, thread, body.replaces)
@@ -229,8 +229,8 @@ Object = dict[str, Any]
 _RESPONSE_TIMEOUT_S = 10.0
 
 
-class TakeTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """The body that takes a turn. What it does not say, the thread does."""
+class NewTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn to start. Omitted fields default to those of the thread."""
 
     parent: str | UnsetType | None = UNSET
     """The message that is followed, null for none; by default the end of the current branch."""
@@ -244,8 +244,8 @@ class TakeTurn(msgspec.Struct, frozen=True, kw_only=True):
     background: bool = False
 
 
-class Taken(msgspec.Struct, frozen=True):
-    """The run that answers, and what was said before it."""
+class StartedTurn(msgspec.Struct, frozen=True):
+    """The run that was started, and the messages that were added before it."""
 
     run: RunView
     messages: list[NodeView]
@@ -263,12 +263,12 @@ class TurnController(ApiController):
     @post(
         "/{thread:str}/turns",
         operation_id="take_turn",
-        summary="Say something and begin the run that answers; as a stream of its events, if that is what one accepts",
-        operation_class=operation_with_body(TakeTurn, events=Event),
+        summary="Add messages and start a run that answers them; streams its events if text/event-stream is accepted",
+        operation_class=operation_with_body(NewTurn, events=Event),
         status_code=202,
     )
-    async def take_turn(self, request: ApiRequest, thread: FromPath[str]) -> Response[Taken]:
-        raw, body = await read_body(request, self.settings, TakeTurn)
+    async def take_turn(self, request: ApiRequest, thread: FromPath[str]) -> Response[StartedTurn]:
+        raw, body = await read_body(request, self.settings, NewTurn)
         caller = caller_of(request)
         messages = decode_messages(request, body.messages, self.settings, limit=MAX_NEW_MESSAGES)
         plan = _plan_turn(body, messages, raw)
@@ -306,7 +306,9 @@ class TurnController(ApiController):
             siblings = await self.database.read(
                 message_tree.list_children_ids, project, thread, [call.added_nodes[0].parent]
             )
-        view = Taken(run_view(row, self.run_reader), [node_view(node, dict(siblings), {}) for node in call.added_nodes])
+        view = StartedTurn(
+            run_view(row, self.run_reader), [node_view(node, dict(siblings), {}) for node in call.added_nodes]
+        )
         response = encode_object(view, status=202, location=f"{self.settings.root_path}/api/runs/{row.id}")
         return add_headers(response, *headers)
 
@@ -336,16 +338,18 @@ class TurnController(ApiController):
         try:
             stored = previous if previous.status is not None else await poll_until(find, timeout_s=_RESPONSE_TIMEOUT_S)
         except TimeoutError:
-            raise Overloaded("The same was asked a moment ago, and is not answered yet: try again.") from None
+            raise Overloaded(
+                "A request with this Idempotency-Key is still being processed. Try again shortly."
+            ) from None
         assert stored.status is not None
         headers = (*stored.headers, REPLAYED_HEADER)
         return litestar_response(HttpResponse(status=stored.status, headers=headers, body=stored.body))
 
 
-def _plan_turn(body: TakeTurn, messages: list[Message], raw: bytes) -> TurnPlan:
+def _plan_turn(body: NewTurn, messages: list[Message], raw: bytes) -> TurnPlan:
     if body.again is not None:
         if messages or body.parent is not UNSET:
-            raise ConflictingFields("again says what is answered: leave out parent and messages.", pointer="/again")
+            raise ConflictingFields("'again' can't be combined with 'parent' or 'messages'.", pointer="/again")
         return plan_regenerate(body.again)
     plan = plan_append(HEAD if body.parent is UNSET else body.parent, messages)
 

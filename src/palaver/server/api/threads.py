@@ -44,13 +44,13 @@ from palaver.server.api.dependencies import ApiController
 from palaver.server.settings import Settings
 from palaver.storage import boards
 from palaver.storage.database import Database
-from palaver.storage.feedback import Counts
+from palaver.storage.feedback import FeedbackCounts
 from palaver.storage.pagination import Page, Window
 from palaver.storage.spans import retention
 from palaver.storage.threads import copies as thread_copies
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.copies import Branches
-from palaver.storage.threads.message_tree import LINE_LENGTH, Leaf, Node
+from palaver.storage.threads.message_tree import LINE_LENGTH, Node, TreeNode
 from palaver.storage.threads.repository import (
     MAX_TITLE_LENGTH,
     Match,
@@ -77,7 +77,7 @@ FindPartialReply = Callable[[str, str], Awaitable[PartialReply | None]]
 
 
 class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the list of threads."""
+    """A thread in a list."""
 
     id: str
     title: str
@@ -99,7 +99,7 @@ class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThreadView(ThreadSummary, frozen=True, kw_only=True):
-    """All of a thread but its messages."""
+    """A thread with its settings, without its messages."""
 
     parameters: Mapping[str, Any]
     inputs: Mapping[str, Any]
@@ -107,7 +107,7 @@ class ThreadView(ThreadSummary, frozen=True, kw_only=True):
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a thread, and what stands beside it."""
+    """A message of a thread, with its siblings and feedback."""
 
     id: str
     parent: str | None
@@ -121,15 +121,15 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     error: Mapping[str, Any] | None
     siblings: Sequence[str]
     """The ids of all children of its parent, itself included, in order of creation."""
-    feedback: Counts
+    feedback: FeedbackCounts
     usage: Mapping[str, Any] | None
     seconds: float | None
     """How long its run took; null without a run, or while it is active."""
     created_at: Timestamp
 
 
-class Said(msgspec.Struct, frozen=True):
-    """Messages that were just put into a thread."""
+class AddedMessages(msgspec.Struct, frozen=True):
+    """Messages that were added to a thread."""
 
     messages: list[NodeView]
 
@@ -147,7 +147,7 @@ def thread_view(thread: Thread) -> ThreadView:
 def node_view(
     node: Node,
     siblings: Mapping[str | None, Sequence[str]],
-    feedback: Mapping[tuple[str, str], Counts],
+    feedback: Mapping[tuple[str, str], FeedbackCounts],
     seconds: Mapping[str, float] = MappingProxyType({}),
 ) -> NodeView:
     message = node.message
@@ -159,7 +159,7 @@ def node_view(
         name=message.name,
         metadata=message.metadata,
         siblings=siblings.get(node.parent, [node.id]),
-        feedback=feedback.get((node.run or "", node.id), Counts()),
+        feedback=feedback.get((node.run or "", node.id), FeedbackCounts()),
         seconds=seconds.get(node.run or ""),
     )
 
@@ -186,8 +186,8 @@ def partial_nodes(reply: PartialReply, run: str) -> list[Node]:
     return nodes
 
 
-def node_leaf(node: Node) -> Leaf:
-    return Leaf(
+def node_leaf(node: Node) -> TreeNode:
+    return TreeNode(
         id=node.id,
         parent=node.parent,
         role=node.message.role,
@@ -218,15 +218,15 @@ _ERASE_BATCH_SIZE = 500
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """The cell of a board that a thread is for."""
+    """The board cell to store the thread in."""
 
     board: _Id
     row: _Id
     column: _Id
 
 
-class MakeThread(msgspec.Struct, frozen=True, kw_only=True):
-    """The body that makes a thread."""
+class CreateThread(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread to create."""
 
     workflow: Workflow
     variant: str | None = None
@@ -238,14 +238,14 @@ class MakeThread(msgspec.Struct, frozen=True, kw_only=True):
     cell: Cell | None = None
 
 
-class Through(msgspec.Struct, frozen=True):
-    """The end of the branch that was last current below a node."""
+class ThroughNode(msgspec.Struct, frozen=True):
+    """The end of the branch below a node that was current most recently."""
 
     through: str
 
 
-class ChangeThread(msgspec.Struct, frozen=True, kw_only=True):
-    """The body that changes a thread: what is absent stays, null clears."""
+class ThreadPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes to a thread. Omitted fields are not changed; null resets a field."""
 
     title: Title | UnsetType | None = UNSET
     pinned: bool | UnsetType | None = UNSET
@@ -253,11 +253,11 @@ class ChangeThread(msgspec.Struct, frozen=True, kw_only=True):
     variant: str | UnsetType | None = UNSET
     parameters: Object | UnsetType | None = UNSET
     inputs: Object | UnsetType | None = UNSET
-    head: str | Through | UnsetType | None = UNSET
+    head: str | ThroughNode | UnsetType | None = UNSET
 
 
-class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
-    """The body that copies a thread, or forks it."""
+class DuplicateThread(msgspec.Struct, frozen=True, kw_only=True):
+    """Options for copying or forking a thread."""
 
     upto: str | None = None
     branches: Branches = "current"
@@ -273,7 +273,7 @@ class ThreadController(ApiController):
     settings: Settings
     registry: Registry
 
-    @get(operation_id="list_threads", summary="Threads, those in which something was said last first")
+    @get(operation_id="list_threads", summary="List threads, most recently active first")
     async def list_threads(
         self,
         request: ApiRequest,
@@ -288,9 +288,9 @@ class ThreadController(ApiController):
         page = await self.database.read(threads.list_threads, caller_of(request).project, filters, Window(limit, after))
         return page.map(thread_summary)
 
-    @post(operation_id="make_thread", summary="A new thread", operation_class=operation_with_body(MakeThread))
+    @post(operation_id="make_thread", summary="Create a thread", operation_class=operation_with_body(CreateThread))
     async def make_thread(self, request: ApiRequest) -> Response[ThreadView]:
-        raw, body = await read_body(request, self.settings, MakeThread)
+        raw, body = await read_body(request, self.settings, CreateThread)
         self.registry.find(body.workflow)
         _check_variant(body.variant, body.parameters)
         messages = decode_messages(request, body.messages, self.settings, limit=MAX_INITIAL_MESSAGES)
@@ -316,7 +316,7 @@ class ThreadController(ApiController):
 
         return await run_idempotent(request, self.database, raw, work)
 
-    @get("/{thread:str}", operation_id="get_thread", summary="One thread")
+    @get("/{thread:str}", operation_id="get_thread", summary="Get a thread")
     async def get_thread(self, request: ApiRequest, thread: FromPath[str]) -> Response[ThreadView]:
         stored_thread = await self.database.read(threads.require_thread, caller_of(request).project, thread)
         return object_response(request, thread_view(stored_thread))
@@ -324,11 +324,11 @@ class ThreadController(ApiController):
     @patch(
         "/{thread:str}",
         operation_id="change_thread",
-        summary="Its title, what its runs are given, its current branch",
-        operation_class=operation_with_body(ChangeThread),
+        summary="Change a thread's title, settings or current branch",
+        operation_class=operation_with_body(ThreadPatch),
     )
     async def change_thread(self, request: ApiRequest, thread: FromPath[str]) -> Response[ThreadView]:
-        _, body = await read_body(request, self.settings, ChangeThread)
+        _, body = await read_body(request, self.settings, ThreadPatch)
         if isinstance(body.workflow, str):
             self.registry.find(body.workflow)
         _check_variant(body.variant, body.parameters)
@@ -340,7 +340,7 @@ class ThreadController(ApiController):
             match body.head:
                 case UnsetType():
                     return changed
-                case Through(through=node):
+                case ThroughNode(through=node):
                     return threads.move_head(db, project, thread, node, through=True)
                 case node:
                     return threads.move_head(db, project, thread, node)
@@ -350,7 +350,7 @@ class ThreadController(ApiController):
     @delete(
         "/{thread:str}",
         operation_id="delete_thread",
-        summary="Erase it, and its runs; with traces, what they left there as well",
+        summary="Delete a thread and its runs; with traces=true, also their traces",
     )
     async def delete_thread(
         self, request: ApiRequest, thread: FromPath[str], *, traces: FromQuery[bool] = False
@@ -368,11 +368,11 @@ class ThreadController(ApiController):
     @post(
         "/{thread:str}/duplicate",
         operation_id="duplicate_thread",
-        summary="A copy, or a fork at a message",
-        operation_class=operation_with_body(Duplicate),
+        summary="Copy a thread, or fork it at a message",
+        operation_class=operation_with_body(DuplicateThread),
     )
     async def duplicate_thread(self, request: ApiRequest, thread: FromPath[str]) -> Response[ThreadView]:
-        raw, body = await read_body(request, self.settings, Duplicate)
+        raw, body = await read_body(request, self.settings, DuplicateThread)
         if isinstance(body.workflow, str):
             self.registry.find(body.workflow)
         _check_variant(body.variant, UNSET)
@@ -395,7 +395,7 @@ def decode_messages(request: ApiRequest, value: Any, settings: Settings, *, limi
         host = request.headers.get("host", "")
         messages = list(file_references.resolve_file_urls(messages, host=host, root_path=settings.root_path))
     if len(messages) > limit:
-        raise InvalidValue(f"There are {len(messages)} messages; at most {limit} are taken.", pointer="/messages")
+        raise InvalidValue(f"Too many messages: {len(messages):,} (limit: {limit:,}).", pointer="/messages")
     check_history_limits(messages, settings.history_limits)
     return messages
 
@@ -425,15 +425,15 @@ async def _erase_traces(database: Database, project: str, thread: str, run_ids: 
 
 def _check_variant(variant: str | UnsetType | None, parameters: Object | UnsetType | None) -> None:
     if isinstance(variant, str) and parse_reference(variant, pointer="/variant").workflow is not None:
-        raise InvalidValue("A thread's variant is one of its workflow's: give name or name:3.", pointer="/variant")
+        raise InvalidValue("Invalid variant: use name or name:3, without a workflow.", pointer="/variant")
     if isinstance(parameters, dict):
         check_parameters_size(parameters)
 
 
-def _changes(body: ChangeThread) -> ThreadChanges:
+def _changes(body: ThreadPatch) -> ThreadChanges:
     empty_values: dict[str, Any] = {"pinned": False, "parameters": {}, "inputs": {}}
     title = body.title or None if body.title is not UNSET else UNSET  # An empty title clears it as well.
-    names = [name for name in ChangeThread.__struct_fields__ if name not in ("head", "title")]
+    names = [name for name in ThreadPatch.__struct_fields__ if name not in ("head", "title")]
     fields: dict[str, Any] = {name: getattr(body, name) for name in names}
     fields = {name: empty_values.get(name) if value is None else value for name, value in fields.items()}
     return ThreadChanges(title=title, **fields)

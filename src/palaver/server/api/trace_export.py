@@ -30,9 +30,9 @@ from palaver.traces.stored_spans import ExportFormat, export_page
 
 Format = Annotated[
     ExportFormat,
-    QueryParameter(name="format", description="Records, or OTLP/JSON that /v1/traces takes: lines of either."),
+    QueryParameter(name="format", description="One record per line, or OTLP/JSON lines that /v1/traces accepts."),
 ]
-Trace = Annotated[str | None, QueryParameter(max_length=64, description="This trace only.")]
+Trace = Annotated[str | None, QueryParameter(max_length=64, description="Export only this trace.")]
 TRACE_BATCH_SIZE = 50
 SPAN_BATCH_SIZE = 50
 _HEADERS: Headers = (("content-type", NDJSON), ("content-disposition", 'attachment; filename="traces.jsonl"'))
@@ -47,7 +47,7 @@ class TraceExportController(ApiController):
 
     @get(
         operation_id="export_traces",
-        summary="All spans of the traces that are asked for, as lines",
+        summary="Export all spans of the matching traces, as lines of JSON",
         media_type=NDJSON,
     )
     async def export_traces(
@@ -99,7 +99,7 @@ async def _export_trace(
 P = ParamSpec("P")
 T = TypeVar("T")
 
-SessionName = Annotated[str, QueryParameter(min_length=1, max_length=1_000, description="The session's name.")]
+SessionName = Annotated[str, QueryParameter(min_length=1, max_length=1_000, description="The name of the session.")]
 _HTML = "text/html"
 
 
@@ -116,7 +116,7 @@ class TracePageController(ApiController):
     @get(
         "/traces/{trace:str}/export.html",
         operation_id="export_trace_page",
-        summary="A trace as one HTML file: what was said, and its spans",
+        summary="Export a trace as an HTML file, with its conversation and spans",
         media_type=_HTML,
     )
     async def export_trace_page(self, request: ApiRequest, trace: FromPath[str]) -> Response[Any]:
@@ -128,7 +128,7 @@ class TracePageController(ApiController):
     @get(
         "/sessions/thread.html",
         operation_id="export_session_page",
-        summary="A session's conversation as one HTML file",
+        summary="Export a session's conversation as an HTML file",
         media_type=_HTML,
     )
     async def export_session_page(self, request: ApiRequest, session: SessionName) -> Response[Any]:

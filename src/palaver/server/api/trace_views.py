@@ -25,19 +25,22 @@ from palaver.storage.spans.traces import TraceOverview
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Since = Annotated[str | None, QueryParameter(name="from", description="RFC 3339: started then or later.")]
-Until = Annotated[str | None, QueryParameter(name="to", description="RFC 3339: started before that.")]
+Since = Annotated[
+    str | None, QueryParameter(name="from", description="RFC 3339 timestamp: started at or after this time.")
+]
+Until = Annotated[str | None, QueryParameter(name="to", description="RFC 3339 timestamp: started before this time.")]
 SearchWords = Annotated[
-    str | None, QueryParameter(max_length=1_000, description='Words, and "phrases", that are all to be found.')
+    str | None, QueryParameter(max_length=1_000, description='Words and "phrases" to search for; all must match.')
 ]
 FilterText = Annotated[
-    str | None, QueryParameter(name="filter", max_length=8_000, description="A filter, as JSON, as in a query's body.")
+    str | None,
+    QueryParameter(name="filter", max_length=8_000, description="A filter as JSON, as in the body of a query."),
 ]
 _Moment = Annotated[datetime, Meta(tz=True)]
 
 
-class Asking(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of a query. A filter is `{"field", "op", "value"}`, `{"attribute", …}`, or an `and` or `or` of some."""
+class TraceQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A query. A filter is `{"field", "op", "value"}`, `{"attribute", …}`, or an `and` or `or` of filters."""
 
     filter: Any = None
     search: Annotated[str, Meta(max_length=1_000)] | None = None
@@ -58,7 +61,7 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpanRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A span as a row of a table."""
+    """A span in a list."""
 
     trace_id: str
     span_id: str
@@ -83,14 +86,14 @@ class SpanRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceRow(SpanRow, frozen=True, kw_only=True):
-    """A trace as a row: its root, or else its earliest span; tokens and cost are those of its calls."""
+    """A trace in a list, by its root or earliest span. Tokens and cost are totals of its model calls."""
 
     spans: int
     errors: int
 
 
-class BranchRow(SpanRow, frozen=True, kw_only=True):
-    """A span in the tree."""
+class SpanTreeRow(SpanRow, frozen=True, kw_only=True):
+    """A span in the span tree."""
 
     children: int
     descendants: int
@@ -98,7 +101,7 @@ class BranchRow(SpanRow, frozen=True, kw_only=True):
 
 
 class TraceView(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace, in short."""
+    """An overview of a trace."""
 
     trace_id: str
     root: TraceRow
@@ -111,8 +114,8 @@ class TraceView(msgspec.Struct, frozen=True, kw_only=True):
     sessions: list[str]
 
 
-class BoneRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A span in the skeleton."""
+class SkeletonRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A span in the outline of a trace."""
 
     span_id: str
     parent_id: str | None
@@ -122,11 +125,11 @@ class BoneRow(msgspec.Struct, frozen=True, kw_only=True):
     start: Timestamp
     duration_ms: float
     tokens: int | None
-    """Those it was given and those it gave; None where it says nothing of them."""
+    """Input and output tokens; null if unknown."""
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as a row, with what its first trace was given and what came of its last."""
+    """A session in a list, with the input of its first trace and the output of its last."""
 
     session: str
     first: Timestamp
@@ -138,7 +141,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What traces came to in an hour or a day."""
+    """Statistics of the traces in one time step."""
 
     at: Timestamp
     group: str | None
@@ -162,8 +165,8 @@ def query_from_url(filter_: str | None, search: str | None, since: str | None, u
     if filter_ is not None:
         try:
             parsed = span_filters.parse_filter(json.decode(filter_.encode()), "?filter")
-        except InvalidJson as error:
-            raise InvalidValue(f"filter is no JSON: {error.message}", pointer="?filter") from None
+        except InvalidJson:
+            raise InvalidValue("Invalid filter: not valid JSON.", pointer="?filter") from None
     return SpanQuery(
         filter=parsed, search=search, since=parse_timestamp(since, "?from"), until=parse_timestamp(until, "?to")
     )
@@ -191,7 +194,7 @@ class TraceQueryRunner:
             unindexed = find_unindexed_names(query.filter) if query is not None and query.filter is not None else []
             if unindexed:
                 names = ", ".join(name[:80] for name in unindexed[:5])
-                raise QueryTimeout(f"{error.message} No index helps with {names}.") from None
+                raise QueryTimeout(f"{error.message} No index covers {names}.") from None
             raise
 
     def _run(self, db: Connection, work: Callable[[Connection], T]) -> T:
@@ -204,4 +207,4 @@ def _call(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any],
 
 
 def missing_trace(trace: str) -> NotFound:
-    return NotFound(f"There is no trace {trace[:80]!r}.")
+    return NotFound(f"Trace {trace[:80]!r} not found.")

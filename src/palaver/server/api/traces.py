@@ -31,14 +31,14 @@ from palaver.server.api.conventions import (
 )
 from palaver.server.api.dependencies import ApiController
 from palaver.server.api.trace_views import (
-    Asking,
-    BoneRow,
-    BranchRow,
     FilterText,
     SearchWords,
     Since,
+    SkeletonRow,
     SpanRow,
+    SpanTreeRow,
     StatRow,
+    TraceQuery,
     TraceQueryRunner,
     TraceRow,
     TraceView,
@@ -62,12 +62,12 @@ from palaver.storage.spans.stats import StatsGroup, TimeStep
 from palaver.storage.spans.traces import SkeletonSpan, SpanTreeItem
 from palaver.traces.model import Span
 
-SkeletonLimit = Annotated[int, QueryParameter(ge=1, le=5_000, description="How many spans at most.")]
-Parent = Annotated[str | None, QueryParameter(max_length=32, description="The span whose children are wanted.")]
+SkeletonLimit = Annotated[int, QueryParameter(ge=1, le=5_000, description="Maximum number of spans.")]
+Parent = Annotated[str | None, QueryParameter(max_length=32, description="The span whose children to list.")]
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """What traces came to, in the order of time."""
+    """Statistics of traces, in chronological order."""
 
     data: list[StatRow]
 
@@ -78,7 +78,7 @@ class TraceController(ApiController):
     settings: Settings
     run_query: TraceQueryRunner
 
-    @get(operation_id="list_traces", summary="Newest first: the root of each, or its earliest span")
+    @get(operation_id="list_traces", summary="List traces, newest first, by their root or earliest span")
     async def list_traces(
         self,
         request: ApiRequest,
@@ -98,17 +98,17 @@ class TraceController(ApiController):
     @post(
         "/query",
         operation_id="query_traces",
-        summary="The same, by a filter: it is asked of the span that stands for each trace",
-        operation_class=operation_with_body(Asking),
+        summary="Query traces by a filter on their root or earliest span",
+        operation_class=operation_with_body(TraceQuery),
         status_code=200,
     )
     async def query_traces(self, request: ApiRequest) -> Page[TraceRow]:
-        _, body = await read_body(request, self.settings, Asking)
+        _, body = await read_body(request, self.settings, TraceQuery)
         query = body.query
         page = await self.run_query(query, span_queries.list_traces, caller_of(request).project, query, body.window)
         return page.map(partial(make_view, TraceRow))
 
-    @get("/stats", operation_id="trace_stats", summary="Counts, errors, durations, tokens and cost over time")
+    @get("/stats", operation_id="trace_stats", summary="Get trace counts, errors, durations, tokens and cost over time")
     async def trace_stats(
         self,
         request: ApiRequest,
@@ -124,7 +124,7 @@ class TraceController(ApiController):
         rows = await self.run_query(query, span_stats.trace_stats, project, by=by, group=group, query=query)
         return Stats([make_view(StatRow, row) for row in rows])
 
-    @get("/{trace:str}", operation_id="get_trace", summary="One trace, in short")
+    @get("/{trace:str}", operation_id="get_trace", summary="Get an overview of a trace")
     async def get_trace(self, request: ApiRequest, trace: FromPath[str]) -> Response[TraceView]:
         trace_overview = await self.run_query(
             None, span_traces.get_trace_overview, caller_of(request).project, trace.lower()
@@ -136,25 +136,25 @@ class TraceController(ApiController):
     @get(
         "/{trace:str}/tree",
         operation_id="get_trace_tree",
-        summary="What stands at the top of a trace, or the children of a span, in the order of their start",
+        summary="List the top-level spans of a trace, or the children of a span, in order of start time",
     )
     async def get_trace_tree(
         self, request: ApiRequest, trace: FromPath[str], parent: Parent = None, limit: Limit = 200, after: After = None
-    ) -> Page[BranchRow]:
+    ) -> Page[SpanTreeRow]:
         project, parent_id = caller_of(request).project, parent if parent is None else parent.lower()
         page = await self.run_query(None, _list_children, project, trace, parent_id, Window(limit, after))
-        return page.map(partial(make_view, BranchRow))
+        return page.map(partial(make_view, SpanTreeRow))
 
     @get(
         "/{trace:str}/skeleton",
         operation_id="get_trace_skeleton",
-        summary="All spans of a trace, without what is in them",
+        summary="List all spans of a trace, without their content",
     )
     async def get_trace_skeleton(
         self, request: ApiRequest, trace: FromPath[str], limit: SkeletonLimit = 5_000, after: After = None
-    ) -> Page[BoneRow]:
+    ) -> Page[SkeletonRow]:
         page = await self.run_query(None, _list_skeleton, caller_of(request).project, trace, Window(limit, after))
-        return page.map(partial(make_view, BoneRow))
+        return page.map(partial(make_view, SkeletonRow))
 
 
 def _list_children(db: Connection, project: str, trace: str, parent: str | None, window: Window) -> Page[SpanTreeItem]:
@@ -185,8 +185,10 @@ PartName = Literal[
     "exception",
     "status_message",
 ]
-Part = Annotated[PartName | None, QueryParameter(description="A part that was cut: its JSON text, a piece at a time.")]
-Offset = Annotated[int, QueryParameter(ge=0, le=1 << 40, description="Characters of that text to leave out.")]
+Part = Annotated[
+    PartName | None, QueryParameter(description="A shortened part to read in full, as pieces of its JSON text.")
+]
+Offset = Annotated[int, QueryParameter(ge=0, le=1 << 40, description="Number of characters of that text to skip.")]
 
 MAX_INLINE_PART_BYTES = 64 * 1024
 """Texts in longer parts are shortened."""
@@ -198,14 +200,14 @@ _EMPTY_PARTS: dict[str, Any] = {"attributes": {}, "parameters": {}, "inputs": No
 
 
 class Record(Span, frozen=True, kw_only=True):
-    """The record of a span."""
+    """A span with its content. Long parts are shortened."""
 
     cut: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     """The full length, in characters of JSON, of parts that are shortened, by name."""
 
 
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of a part's JSON text."""
+class PartPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of the JSON text of a part."""
 
     part: PartName
     offset: int
@@ -224,12 +226,12 @@ class SpanController(ApiController):
     @post(
         "/query",
         operation_id="query_spans",
-        summary="Spans by a filter, newest first",
-        operation_class=operation_with_body(Asking),
+        summary="Query spans by a filter, newest first",
+        operation_class=operation_with_body(TraceQuery),
         status_code=200,
     )
     async def query_spans(self, request: ApiRequest) -> Page[SpanRow]:
-        _, body = await read_body(request, self.settings, Asking)
+        _, body = await read_body(request, self.settings, TraceQuery)
         query = body.query
         page = await self.run_query(query, span_queries.list_spans, caller_of(request).project, query, body.window)
         return page.map(partial(make_view, SpanRow))
@@ -237,11 +239,11 @@ class SpanController(ApiController):
     @get(
         "/{trace:str}/{span:str}",
         operation_id="get_span",
-        summary="The record of a span; with part, the text of a part that is too long to be shown whole",
+        summary="Get a span; with part, the full text of a shortened part",
     )
     async def get_span(
         self, request: ApiRequest, trace: FromPath[str], span: FromPath[str], part: Part = None, offset: Offset = 0
-    ) -> Response[Record | Piece]:
+    ) -> Response[Record | PartPiece]:
         project = caller_of(request).project
         if part is not None:
             return object_response(request, await self.run_query(None, _load_piece, project, trace, span, part, offset))
@@ -251,7 +253,7 @@ class SpanController(ApiController):
 def _load_parts(db: Connection, project: str, trace: str, span: str) -> dict[str, msgspec.Raw]:
     body = span_traces.get_span_body(db, project, trace.lower(), span.lower())
     if body is None:
-        raise NotFound(f"There is no span {span[:80]!r} in a trace {trace[:80]!r}.")
+        raise NotFound(f"Span {span[:80]!r} not found in trace {trace[:80]!r}.")
     return msgspec.json.decode(body, type=dict[str, msgspec.Raw])
 
 
@@ -285,12 +287,12 @@ def shorten_texts(value: Any) -> Any:
             return value
 
 
-def _load_piece(db: Connection, project: str, trace: str, span: str, part: PartName, offset: int) -> Piece:
+def _load_piece(db: Connection, project: str, trace: str, span: str, part: PartName, offset: int) -> PartPiece:
     parts = _load_parts(db, project, trace, span)
     text = bytes(parts.get(part, b"null")).decode()
     end = offset + PIECE_CHARS
     next_offset = end if end < len(text) else None
-    return Piece(part=part, offset=offset, total=len(text), text=text[offset:end], next=next_offset)
+    return PartPiece(part=part, offset=offset, total=len(text), text=text[offset:end], next=next_offset)
 
 
 def _encode_raw(value: Any) -> msgspec.Raw:
@@ -301,18 +303,18 @@ _START = Span.__struct_fields__.index("start")
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """One of them. What a source has nothing of is no key, or null."""
+    """A score of a trace. Fields that don't apply to its source are omitted or null."""
 
     source: Literal["feedback", "review", "online"] = "feedback"
-    """Feedback on a run, an answer in a review, or an evaluator of an online rule."""
+    """Feedback on a run, an answer in a review, or a live evaluator."""
     name: str | UnsetType = UNSET
     """The key of the review's question, or the evaluator's name."""
     value: float | None
-    """Feedback: 1 for up, 0 for down. Review and evaluator: the score, if it is a number."""
+    """Feedback: 1 for up, 0 for down. Otherwise the score, if it is a number."""
     passed: bool | UnsetType = UNSET
     label: str | UnsetType = UNSET
     status: Literal["scored", "skipped", "error"] | UnsetType = UNSET
-    """Only for an evaluator."""
+    """Only for scores of live evaluators."""
     reason: str | UnsetType = UNSET
     review: str | UnsetType = UNSET
     reviewer: str | UnsetType = UNSET
@@ -329,7 +331,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scores(msgspec.Struct, frozen=True):
-    """All of a trace: thumbs, reviews, then online rules, each the earliest first."""
+    """All scores of a trace: feedback, reviews, then live evaluators, each oldest first."""
 
     data: list[Score]
 
@@ -342,7 +344,7 @@ class TraceScoreController(ApiController):
     @get(
         "/{trace:str}/scores",
         operation_id="list_trace_scores",
-        summary="What people thought of a trace, 1 or 0 for each thumb, and what evaluators say of it",
+        summary="List the feedback, review answers and live evaluator scores of a trace",
     )
     async def list_trace_scores(self, request: ApiRequest, trace: FromPath[str]) -> Scores:
         return Scores(await self.database.read(_load_scores, caller_of(request).project, trace))

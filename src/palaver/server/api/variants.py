@@ -68,7 +68,7 @@ _Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
 
 
 class NewVariant(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new variant is called, and what it sets."""
+    """A variant to create, with its parameters."""
 
     name: _Name
     parameters: dict[str, Any]
@@ -78,7 +78,7 @@ class NewVariant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VariantPatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be changed; null clears."""
+    """Changes to a variant. Omitted fields are not changed; null resets a field."""
 
     name: _Name | UnsetType = UNSET
     description: FreeText | UnsetType | None = UNSET
@@ -86,7 +86,7 @@ class VariantPatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """What a variant is to set from now on."""
+    """A new version of a variant's parameters."""
 
     base: int
     """The version that it is based on, which must be the newest one."""
@@ -95,7 +95,7 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VariantRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the list."""
+    """A variant in a list."""
 
     id: str
     workflow: str
@@ -108,7 +108,7 @@ class VariantRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VariantView(VariantRow, frozen=True, kw_only=True):
-    """All of one variant, as it is now."""
+    """A variant with the parameters of its newest version."""
 
     parameters: Mapping[str, Any]
     """The parameters of its newest version."""
@@ -118,7 +118,7 @@ class VariantView(VariantRow, frozen=True, kw_only=True):
 
 
 class VersionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of a variant's history."""
+    """A version in a list."""
 
     variant: str
     version: int
@@ -128,15 +128,15 @@ class VersionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VersionView(VersionRow, frozen=True, kw_only=True):
-    """All of one version."""
+    """A version with its parameters."""
 
     parameters: Mapping[str, Any]
     unchanged: bool | UnsetType = UNSET
     """True if no version was created, because the newest one has the same parameters."""
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """Where two versions differ."""
+class VariantDiff(msgspec.Struct, frozen=True):
+    """The differences between two versions."""
 
     changes: list[Change]
 
@@ -186,8 +186,8 @@ class VariantViews:
             raise FaultyCall(faults)
 
 
-class Imported(msgspec.Struct, frozen=True):
-    """What an import came to. With a fault anywhere, nothing is written."""
+class VariantImportResult(msgspec.Struct, frozen=True):
+    """The result of an import. Nothing is written if any line has a fault."""
 
     created: int
     updated: int
@@ -205,7 +205,7 @@ class VariantFileController(ApiController):
     @get(
         "/export",
         operation_id="export_variants",
-        summary="All variants that are in use, a line each",
+        summary="Export variants that are not archived, one per line",
         media_type=NDJSON,
     )
     async def export_variants(self, request: ApiRequest, workflow: Filter = None) -> Stream:
@@ -216,11 +216,15 @@ class VariantFileController(ApiController):
     @post(
         "/import",
         operation_id="import_variants",
-        summary="Commit what differs",
+        summary="Import variants, committing those that differ",
         operation_class=operation_with_body(VariantFile, NDJSON),
         status_code=200,
     )
-    async def import_variants(self, request: ApiRequest, dry_run: FromQuery[bool] = False) -> Response[Imported]:  # noqa: FBT002
+    async def import_variants(
+        self,
+        request: ApiRequest,
+        dry_run: FromQuery[bool] = False,  # noqa: FBT002
+    ) -> Response[VariantImportResult]:
         caller, raw = caller_of(request), await read_lines(request, self.settings, "variant")
         files, faults = _parse_lines(raw, self.registry, self.settings)
         mode = "look" if dry_run or faults else "commit"
@@ -230,7 +234,7 @@ class VariantFileController(ApiController):
             counts = variants.import_variants(
                 db, caller.project, files, new_id=make_id, at=now, key=caller.key, mode=mode
             )
-            return encode_object(Imported(counts.created, counts.updated, counts.unchanged, faults))
+            return encode_object(VariantImportResult(counts.created, counts.updated, counts.unchanged, faults))
 
         return await run_idempotent(request, self.database, raw, work)
 
@@ -258,7 +262,7 @@ def _parse_lines(raw: bytes, registry: Registry, settings: Settings) -> tuple[li
             faults.append(line_error(line_number, error))
             continue
         if (file.workflow, file.name) in files:
-            faults.append({"line": line_number, "code": "conflicting_fields", "message": "This variant is here twice."})
+            faults.append({"line": line_number, "code": "conflicting_fields", "message": "Duplicate variant."})
         faults += [line_error(line_number, error) for error in errors]
         files[file.workflow, file.name] = file
     return list(files.values()), faults
@@ -272,7 +276,7 @@ class VariantController(ApiController):
     registry: Registry
     variant_views: VariantViews
 
-    @get("/workflows/{workflow:str}/variants", operation_id="list_variants", summary="A workflow's variants")
+    @get("/workflows/{workflow:str}/variants", operation_id="list_variants", summary="List the variants of a workflow")
     async def list_variants(
         self,
         request: ApiRequest,
@@ -292,7 +296,7 @@ class VariantController(ApiController):
     @post(
         "/workflows/{workflow:str}/variants",
         operation_id="create_variant",
-        summary="A new variant, with its first version",
+        summary="Create a variant with its first version",
         operation_class=operation_with_body(NewVariant),
     )
     async def create_variant(self, request: ApiRequest, workflow: FromPath[str]) -> Response[VariantView]:
@@ -317,7 +321,7 @@ class VariantController(ApiController):
 
         return await run_idempotent(request, self.database, raw, work)
 
-    @get("/variants/{variant:str}", operation_id="get_variant", summary="One variant, and what it sets now")
+    @get("/variants/{variant:str}", operation_id="get_variant", summary="Get a variant and its current parameters")
     async def get_variant(self, request: ApiRequest, variant: FromPath[str]) -> Response[VariantView]:
         current = await self.database.read(variants.get_head, caller_of(request).project, variant)
         return object_response(request, self.variant_views.view(current))
@@ -325,7 +329,7 @@ class VariantController(ApiController):
     @patch(
         "/variants/{variant:str}",
         operation_id="change_variant",
-        summary="Another name or description, archived or not",
+        summary="Rename, describe, archive or unarchive a variant",
         operation_class=operation_with_body(VariantPatch),
     )
     async def change_variant(self, request: ApiRequest, variant: FromPath[str]) -> Response[VariantView]:
@@ -333,7 +337,9 @@ class VariantController(ApiController):
         fields = changed_fields(body, {"description": "", "archived": False})
         return object_response(request, self.variant_views.view(await self._change(request, variant, fields)))
 
-    @delete("/variants/{variant:str}", operation_id="archive_variant", summary="Archive it: its versions stay")
+    @delete(
+        "/variants/{variant:str}", operation_id="archive_variant", summary="Archive a variant; its versions are kept"
+    )
     async def archive_variant(self, request: ApiRequest, variant: FromPath[str]) -> None:
         await self._change(request, variant, {"archived": True})
 
@@ -347,7 +353,11 @@ class VariantController(ApiController):
         project = caller_of(request).project
         return await self.database.write(variants.update_variant, project, variant, at=utc_now(), check=check, **fields)
 
-    @get("/variants/{variant:str}/versions", operation_id="list_variant_versions", summary="A variant's history")
+    @get(
+        "/variants/{variant:str}/versions",
+        operation_id="list_variant_versions",
+        summary="List the versions of a variant, newest first",
+    )
     async def list_variant_versions(
         self, request: ApiRequest, variant: FromPath[str], limit: Limit = 50, after: After = None
     ) -> Page[VersionRow]:
@@ -358,7 +368,7 @@ class VariantController(ApiController):
     @post(
         "/variants/{variant:str}/versions",
         operation_id="commit_variant",
-        summary="A new version of what a variant sets",
+        summary="Commit a new version of a variant",
         operation_class=operation_with_body(NewVersion),
     )
     async def commit_variant(self, request: ApiRequest, variant: FromPath[str]) -> Response[VersionView]:
@@ -384,7 +394,11 @@ class VariantController(ApiController):
 
         return await run_idempotent(request, self.database, raw, work)
 
-    @get("/variants/{variant:str}/versions/{number:int}", operation_id="get_variant_version", summary="One version")
+    @get(
+        "/variants/{variant:str}/versions/{number:int}",
+        operation_id="get_variant_version",
+        summary="Get a version of a variant",
+    )
     async def get_variant_version(
         self, request: ApiRequest, variant: FromPath[str], number: FromPath[int]
     ) -> Response[VersionView]:
@@ -394,7 +408,7 @@ class VariantController(ApiController):
     @get(
         "/variants/{variant:str}/diff",
         operation_id="compare_variants",
-        summary="Where two versions differ; `to` may be one of another variant, as name:1",
+        summary="Compare two versions; `to` may be of another variant, e.g. name:1",
     )
     async def compare_variants(
         self,
@@ -402,10 +416,10 @@ class VariantController(ApiController):
         variant: FromPath[str],
         to: FromQuery[str],
         since: Annotated[str, QueryParameter(name="from")],
-    ) -> Difference:
+    ) -> VariantDiff:
         project = caller_of(request).project
         old, new = await self.database.read(_load_versions, project, variant, since, to)
-        return Difference(diff_json(old.parameters, new.parameters))
+        return VariantDiff(diff_json(old.parameters, new.parameters))
 
 
 def _load_versions(db: Connection, project: str, variant: str, since: str, to: str) -> tuple[Version, Version]:
@@ -420,11 +434,11 @@ def _find_version(db: Connection, project: str, variant: Variant, text: str) -> 
     reference = parse_reference(text)
     other_variant = variants.find_variant(db, project, reference.workflow or variant.workflow, reference.name)
     if other_variant is None:
-        raise NotFound(f"There is no variant {text[:160]!r}.")
+        raise NotFound(f"Variant {text[:160]!r} not found.")
     return variants.get_version(db, project, other_variant.id, reference.version or other_variant.head)
 
 
 def _check_editable(request: ApiRequest, variant: Variant) -> None:
     if variant.name == DEFAULT_VARIANT:
-        reason = "This variant is what the code says: change the code, or make another."
+        reason = "This variant is defined by the code. Change the code or create another variant."
         raise MethodNotAllowed(request.method, request.scope["path"], allowed=["GET"], reason=reason)

@@ -43,7 +43,7 @@ NO_FILTER: Mapping[str, Any] = {"search": None}
 
 
 class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the list."""
+    """A workflow in a list."""
 
     name: str
     description: str
@@ -56,13 +56,13 @@ class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
     streams: bool
     turns: TurnPolicy
     on_disconnect: OnDisconnect | None
-    """What happens to a run when its client disconnects; null leaves it to the protocol."""
+    """What happens to a run when its client disconnects; null for the protocol's default."""
     checked_at: Timestamp | None
     """When discovery of a connected workflow was last attempted."""
 
 
-class VariantNamed(msgspec.Struct, frozen=True):
-    """A variant of it, and its newest version."""
+class WorkflowVariant(msgspec.Struct, frozen=True):
+    """A variant, with the number of its newest version."""
 
     id: str
     name: str
@@ -70,13 +70,13 @@ class VariantNamed(msgspec.Struct, frozen=True):
 
 
 class WorkflowView(WorkflowRow, frozen=True, kw_only=True):
-    """All of one workflow."""
+    """A workflow with its schemas, variants and routes."""
 
     schemas: Schemas
     parameters: Mapping[str, Any]
-    variants: list[VariantNamed]
+    variants: list[WorkflowVariant]
     routes: Mapping[str, str]
-    """The URLs to call it, by protocol."""
+    """The URLs to call it at, by protocol."""
     snippets: list[Snippet]
     evidence: Any
     """How a connected workflow was discovered."""
@@ -95,15 +95,15 @@ def workflow_view(
         WorkflowView,
         description,
         **_row_fields(workflow, default),
-        variants=[VariantNamed(variant.id, variant.name, variant.head) for variant in stored_variants or ()],
+        variants=[WorkflowVariant(variant.id, variant.name, variant.head) for variant in stored_variants or ()],
         routes={name: base + path for name, path in routing.workflow_paths(description.name).items()},
         snippets=snippets(description, base, keyed=keyed),
         evidence=workflow.evidence if isinstance(workflow, RemoteWorkflow) else None,
     )
 
 
-Origin = Annotated[WorkflowOrigin | None, QueryParameter(description="Served from here, or reached by URL.")]
-IsChat = Annotated[bool | None, QueryParameter(description="Chats only, or only what is none.")]
+Origin = Annotated[WorkflowOrigin | None, QueryParameter(description="`served` by this server, or `connected` by URL.")]
+IsChat = Annotated[bool | None, QueryParameter(description="Only chats (true), or only single-turn workflows (false).")]
 InState = Annotated[str | None, QueryParameter(name="state", description="`ready` or `unreachable`.")]
 """Validated by the handler: Litestar reserves the parameter name `state`."""
 
@@ -125,7 +125,7 @@ class WorkflowController(ApiController):
     authenticator: Authenticator
     connection_sync: ConnectionSync
 
-    @get(operation_id="list_workflows", summary="Everything that is served here, by name")
+    @get(operation_id="list_workflows", summary="List workflows by name")
     async def list_workflows(
         self,
         request: ApiRequest,
@@ -137,7 +137,7 @@ class WorkflowController(ApiController):
         after: After = None,
     ) -> Page[WorkflowRow]:
         if in_state not in (None, *get_args(State)):
-            raise InvalidValue("state is ready or unreachable.", pointer="?state")
+            raise InvalidValue("state must be ready or unreachable.", pointer="?state")
         filters = {"origin": origin, "is_chat": is_chat, "state": in_state}
         exact = {name: value for name, value in filters.items() if value is not None}
         rows = [workflow_row(workflow, default=self.registry.default) for workflow in self.registry]
@@ -149,14 +149,14 @@ class WorkflowController(ApiController):
             filters={**NO_FILTER, "search": search, **exact},
         )
 
-    @get("/{name:str}", operation_id="get_workflow", summary="One workflow, and programs that call it")
+    @get("/{name:str}", operation_id="get_workflow", summary="Get a workflow, with code snippets that call it")
     async def get_workflow(self, request: ApiRequest, name: FromPath[str]) -> Response[WorkflowView]:
         return object_response(request, await self._load_view(request, self.registry.workflow(name)))
 
     @post(
         "/{name:str}/refresh",
         operation_id="refresh_workflow",
-        summary="Ask a connected one again what it is, whether or not it answers",
+        summary="Rediscover a connected workflow and check whether it is reachable",
         status_code=200,
     )
     async def refresh_workflow(self, request: ApiRequest, name: FromPath[str]) -> Response[WorkflowView]:

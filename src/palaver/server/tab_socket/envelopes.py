@@ -84,22 +84,23 @@ def decode_request(text: str) -> SocketRequest:
             number = _number_decoder.decode(text).id
         except (msgspec.DecodeError, RecursionError):
             number = None
-        raise MalformedRequest(InvalidValue(f"This is no request: {error}."), number) from None
+        raise MalformedRequest(InvalidValue(f"Malformed request message: {error}."), number) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        raise MalformedRequest(InvalidJson("This message is not JSON.")) from None
+        raise MalformedRequest(InvalidJson("The message is not valid JSON.")) from None
 
 
 def http_scope(request: SocketRequest, body: bytes | None, socket_scope: Scope, *, root_path: str = "") -> Scope:
     """Return the ASGI scope of a request. Raises for an invalid request, or a path that sockets don't serve."""
     if not _METHOD.fullmatch(request.method):
-        raise InvalidValue("A request's method is a word in upper case.", pointer="/method")
+        raise InvalidValue(f"Invalid method {request.method[:20]!r}: must be in upper case.", pointer="/method")
     if not _PATH.fullmatch(request.path):
-        raise InvalidValue("A request's path begins with '/', and what is not ASCII in it is escaped.", pointer="/path")
+        message = f"Invalid path {request.path[:80]!r}: must start with '/' and be percent-encoded."
+        raise InvalidValue(message, pointer="/path")
     raw_path, _, query = request.path.partition("?")
     path = unquote(raw_path)
     local_path = strip_prefix(root_path, path)
     if any(local_path == excluded or local_path.startswith(f"{excluded}/") for excluded in _EXCLUDED_PATHS):
-        raise MisplacedField("This path is not for the socket: send a request of its own.", pointer="/path")
+        raise MisplacedField("This path is not available on the socket. Send a separate HTTP request.", pointer="/path")
     headers = [pair for pair in socket_scope["headers"] if pair[0] in _SOCKET_HEADERS]
     headers += _request_headers(request.headers)
     if body is not None:
@@ -131,7 +132,7 @@ def _request_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     accepted: dict[bytes, bytes] = {}
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise InvalidValue(f"{name[:40]!r} is no header that HTTP could carry.", pointer="/headers")
+            raise InvalidValue(f"Invalid header name or value: {name[:40]!r}.", pointer="/headers")
         lower_name = name.lower().encode()
         if lower_name not in _IGNORED_HEADERS and not lower_name.startswith(_IGNORED_PREFIXES):
             accepted[lower_name] = value.strip().encode("latin-1")

@@ -82,7 +82,7 @@ class TabSockets:
         security.check_origin(exchange, settings)  # Any page can open a WebSocket, and do more on it than read.
         caller = await self.authenticator.resolve(exchange)
         if resolved.is_unnormalized or resolved.path.rstrip("/") != SOCKET_PATH:
-            raise NotFound(f"There is no socket at {resolved.path[:80]}.")
+            raise NotFound(f"No WebSocket at {resolved.path[:80]}.")
         require_scope(required_scope(resolved.route, exchange.method, resolved.path), caller)
         self._rate_limits.count_request(caller)
         await self.change_feed.start()
@@ -164,14 +164,16 @@ class TabSocket:
 
     async def _start_request(self, message: SocketRequest) -> None:
         if message.id in self._open:
-            self._close(_PROTOCOL_ERROR, f"request {message.id} is open")  # Its response would be ambiguous.
+            self._close(_PROTOCOL_ERROR, f"request {message.id} is already open")  # Its response would be ambiguous.
             return
         body = None if message.body is None else message.body.encode()
         try:
             if self._is_shutting_down:
-                raise ShuttingDown("The server is stopping: ask again in a moment.")
+                raise ShuttingDown("The server is shutting down. Try again shortly.")
             if len(self._open) >= MAX_OPEN_REQUESTS:
-                raise RateLimited(f"A socket may have {MAX_OPEN_REQUESTS} requests open: wait for one of them to end.")
+                raise RateLimited(
+                    f"Too many open requests on this socket (limit: {MAX_OPEN_REQUESTS}). Try again shortly."
+                )
             scope = envelopes.http_scope(message, body, self._scope, root_path=self._sockets.settings.root_path)
         except PalaverError as error:
             await self._send_error(message.id, error)
@@ -187,9 +189,9 @@ class TabSocket:
             await self._sockets.app(scope, request.receive, request.send)
         except Exception as error:
             # Already logged by the application. The headers are sent, so the response can only be cut off.
-            log.debug("An answer on a socket broke off: %r", error)
+            log.debug("A response on a socket was interrupted: %r", error)
         if not request.ended.is_set():
-            request.fail("interrupted", "The answer broke off.")
+            request.fail("interrupted", "The response was interrupted.")
 
     def _abort(self, number: int) -> None:
         """Abort a request; it may have ended before the message arrived."""
@@ -234,7 +236,7 @@ class TabSocket:
 
     def _close_if_done(self) -> None:
         if self._is_shutting_down and not self._open:
-            self._close(_SERVICE_RESTART, "the server stops")
+            self._close(_SERVICE_RESTART, "server shutting down")
 
     def _close(self, code: int, reason: str) -> None:
         if self._is_closing:

@@ -41,7 +41,7 @@ def finish_if_done(db: Connection, project: str, evaluation: str, at: datetime) 
         values["state"] = "cancelled" if row.reason is None else "failed"
     elif row.total and not row.done:
         values["state"] = "failed"
-        values["reason"] = {"code": "no_cell_done", "message": "No cell has an answer: look at the errors of some."}
+        values["reason"] = {"code": "no_cell_done", "message": "All cells failed. See the errors of the results."}
     elif row.failed or row.errors or row.done < row.total:
         values["state"] = "partly"
     else:
@@ -252,7 +252,7 @@ def cancel_evaluation(db: Connection, project: str, evaluation: str, at: datetim
 def rerun_evaluation(db: Connection, project: str, evaluation: str, scope: RerunScope, at: datetime) -> Evaluation:
     """Repeat cells of an ended evaluation. Raises StillRunning if it has not ended."""
     if lock_evaluation(db, project, evaluation).ended_at is None:
-        raise StillRunning(f"The evaluation {evaluation!r} has not ended: cancel it first, or wait.")
+        raise StillRunning(f"Evaluation {evaluation!r} is still running. Cancel it, or wait until it has finished.")
     is_result = and_(results.c.project == project, results.c.evaluation == evaluation)
     is_score = and_(scores.c.project == project, scores.c.evaluation == evaluation)
     if scope != "all":
@@ -300,5 +300,5 @@ def _fetch_row(db: Connection, query: Select[Any], project: str, evaluation: str
     where = (table.c.project == project, table.c.id == storable_text(evaluation))
     row = db.execute(query.where(*where)).one_or_none()
     if row is None:
-        raise NotFound(f"There is no evaluation {evaluation[:80]!r}.")
+        raise NotFound(f"Evaluation {evaluation[:80]!r} not found.")
     return row

@@ -167,10 +167,11 @@ def _insert_results(db: Connection, slice_: Slice, unrecorded: Sequence[NewResul
 
 def _stop_reason(stops: StopConditions, failed: int, cost: float) -> dict[str, Any] | None:
     if stops.max_failed is not None and failed > stops.max_failed:
-        message = f"{failed} cells failed, more than the {stops.max_failed} of max_errors: the rest is cancelled."
+        cells = "1 cell" if failed == 1 else f"{failed:,} cells"
+        message = f"{cells} failed, exceeding max_errors {stops.max_failed:,}. The remaining cells were cancelled."
         return {"code": "max_errors", "message": message}
     if stops.max_cost is not None and cost >= stops.max_cost:
-        message = f"${cost:.4f} of max_cost ${stops.max_cost:.4f} are spent: the rest is cancelled."
+        message = f"The cost of ${cost:.4f} reached max_cost ${stops.max_cost:.4f}. The remaining cells were cancelled."
         return {"code": "max_cost", "message": message}
     return None
 
@@ -318,7 +319,7 @@ def get_result(db: Connection, project: str, evaluation: str, cell: int) -> Resu
     query = select(*_RESULT_COLUMNS, table.c.body).where(*_in_evaluation(project, evaluation), table.c.cell == cell)
     row = db.execute(query).one_or_none() if cell < 1 << 31 else None
     if row is None:
-        raise NotFound(f"The evaluation {evaluation[:80]!r} has no result of cell {cell}.")
+        raise NotFound(f"Result 'cell_{cell}' not found in evaluation {evaluation[:80]!r}.")
     [result] = _add_scores(db, project, evaluation, [_row_to_result(row)])
     return ResultDetail(result, decompress_result(row.body))
 

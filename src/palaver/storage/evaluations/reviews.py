@@ -179,7 +179,7 @@ def _fetch_review(db: Connection, query: Select[Any], project: str, review: str)
     conditions = (reviews.c.project == project, reviews.c.id == storable_text(review))
     row = db.execute(query.where(*conditions)).one_or_none()
     if row is None:
-        raise NotFound(f"There is no review {review[:80]!r}.")
+        raise NotFound(f"Review {review[:80]!r} not found.")
     return _row_to_review(row)
 
 
@@ -241,7 +241,7 @@ def get_item(db: Connection, project: str, review: str, place: int) -> ReviewIte
     """Return an item. Raises NotFound."""
     row = db.execute(select(*_ITEM_COLUMNS).where(*_in_review(project, review), items.c.place == place)).one_or_none()
     if row is None:
-        raise NotFound(f"The review {review[:80]!r} has no item {place}.")
+        raise NotFound(f"Item 'item_{place}' not found in review {review[:80]!r}.")
     return _row_to_item(row)
 
 
@@ -381,7 +381,7 @@ def save_answer(
         is_first
         and item.answered + _count_other_leases(db, project, review.id, place, reviewer, at) >= review.reviewers
     ):
-        raise NotOpen("Others have this item, or have answered it: ask for the next one.")
+        raise NotOpen("This item is assigned to or was answered by other reviewers. Continue with the next one.")
     answer = ReviewAnswer(
         number=review.answers + 1,
         place=place,
@@ -404,7 +404,7 @@ def save_answer(
 
 def _check_open(review: Review) -> None:
     if review.state != "open":
-        raise NotOpen(f"The review {review.id} is closed: open it again first.")
+        raise NotOpen(f"Review {review.id!r} is closed. Reopen it first.")
 
 
 def _count_other_leases(db: Connection, project: str, review: str, place: int, reviewer: str, now: datetime) -> int:

@@ -46,11 +46,11 @@ class SchemaState(NamedTuple):
     def check(self, location: str) -> None:
         """Raise SettingsError for a database of another program or a newer Palaver."""
         if self.version is None and not self.is_empty:
-            raise SettingsError(f"{location} is a database of another program: give another one with --db.")
+            raise SettingsError(f"{location} is the database of another program. Choose another one with --db.")
         if self.version is not None and self.version > SCHEMA_VERSION:
             raise SettingsError(
-                f"{location} was written by a newer Palaver (form {self.version}; this one knows {SCHEMA_VERSION}):"
-                " use that version, or give another database with --db."
+                f"{location} was created by a newer version of Palaver (schema version {self.version}, supported:"
+                f" {SCHEMA_VERSION}). Upgrade Palaver, or choose another database with --db."
             )
 
 
@@ -62,7 +62,10 @@ def ensure_file_current(path: Path) -> None:
     copy = upgrade_file(path)
     if copy is not None:
         log.warning(
-            "The database %s was brought to form %s; as it was before, it is kept as %s.", path, SCHEMA_VERSION, copy
+            "Upgraded the database %s to schema version %s. A backup of the old database is at %s.",
+            path,
+            SCHEMA_VERSION,
+            copy,
         )
 
 
@@ -90,7 +93,7 @@ def file_schema_state(path: Path) -> SchemaState:
                 else None
             )
     except sqlite3.DatabaseError as error:
-        raise SettingsError(f"{path} cannot be read as a database: {error}.") from None
+        raise SettingsError(f"Cannot read {path} as a database: {error}.") from None
     return _schema_state(table_names, row[0] if row else None)
 
 
@@ -126,7 +129,7 @@ def _backup_file(path: Path, version: str) -> Path:
         partial_copy.replace(copy)
     except (OSError, sqlite3.Error) as error:
         partial_copy.unlink(missing_ok=True)
-        raise SettingsError(f"{path} is not changed, as no copy of it could be made before: {error}.") from None
+        raise SettingsError(f"{path} was not upgraded because it could not be backed up: {error}.") from None
     return copy
 
 
@@ -151,7 +154,7 @@ def server_schema_state(engine: Engine, location: str) -> SchemaState:
             return _read_schema_state(connection)
     except DBAPIError as error:
         is_unreachable = isinstance(translate_error(error), Overloaded)
-        message = f"No database answers at {location}" if is_unreachable else f"{location} cannot be read as a database"
+        message = f"Cannot connect to {location}" if is_unreachable else f"Cannot read {location} as a database"
         raise SettingsError(f"{message}: {_one_line(error)}.") from None
 
 
@@ -190,7 +193,7 @@ def _upgrade(engine: Engine, location: str, backup: Callable[[str], Path] | None
         if copy is not None:
             copy.unlink(missing_ok=True)  # The database is unchanged.
         if isinstance(error, DBAPIError):
-            message = f"{location} could not be brought to form {SCHEMA_VERSION}: {_one_line(error)}."
+            message = f"Failed to upgrade {location} to schema version {SCHEMA_VERSION}: {_one_line(error)}."
             raise translate_error(error) or SettingsError(message) from error
         raise
     return copy

@@ -100,7 +100,9 @@ def list_conditions(filter_: Filter) -> list[FilterCondition]:
 
 def _parse_node(value: Any, pointer: str, depth: int, conditions: list[FilterCondition]) -> Filter:
     if not isinstance(value, dict):
-        raise InvalidValue("A filter is an object: a field or an attribute with an op, or and, or or.", pointer=pointer)
+        raise InvalidValue(
+            "A filter must be an object with a field or attribute and an op, or with 'and' or 'or'.", pointer=pointer
+        )
     fields = cast("dict[str, Any]", value)
     for joined_by in ("and", "or"):
         if joined_by in fields:
@@ -108,7 +110,7 @@ def _parse_node(value: Any, pointer: str, depth: int, conditions: list[FilterCon
     condition = _parse_condition(fields, pointer)
     conditions.append(condition)
     if len(conditions) > MAX_CONDITIONS:
-        raise InvalidValue(f"A filter has at most {MAX_CONDITIONS} conditions.", pointer=pointer)
+        raise InvalidValue(f"A filter can have at most {MAX_CONDITIONS} conditions.", pointer=pointer)
     return condition
 
 
@@ -116,12 +118,12 @@ def _parse_group(
     fields: dict[str, Any], joined_by: Literal["and", "or"], pointer: str, depth: int, conditions: list[FilterCondition]
 ) -> FilterGroup:
     if len(fields) > 1:
-        raise InvalidValue(f"Beside {joined_by!r} nothing else may stand.", pointer=pointer)
+        raise InvalidValue(f"{joined_by!r} can't be combined with other keys.", pointer=pointer)
     if depth > MAX_DEPTH:
-        raise InvalidValue(f"A filter is at most {MAX_DEPTH} levels deep.", pointer=pointer)
+        raise InvalidValue(f"A filter can be at most {MAX_DEPTH} levels deep.", pointer=pointer)
     parts = fields[joined_by]
     if not isinstance(parts, list) or not parts:
-        raise InvalidValue(f"{joined_by!r} takes a list of filters.", pointer=f"{pointer}/{joined_by}")
+        raise InvalidValue(f"{joined_by!r} must be a non-empty list of filters.", pointer=f"{pointer}/{joined_by}")
     members = enumerate(cast("list[Any]", parts))
     nodes = [_parse_node(part, f"{pointer}/{joined_by}/{index}", depth + 1, conditions) for index, part in members]
     return FilterGroup(joined_by, tuple(nodes))
@@ -129,20 +131,22 @@ def _parse_group(
 
 def _parse_condition(fields: dict[str, Any], pointer: str) -> FilterCondition:
     if ("field" in fields) == ("attribute" in fields):
-        raise InvalidValue("A condition names either a field or an attribute.", pointer=pointer)
+        raise InvalidValue("A condition must have either a field or an attribute.", pointer=pointer)
     if unknown := next((key for key in fields if key not in ("field", "attribute", "op", "value")), None):
         raise InvalidValue(
-            f"A condition has no {unknown[:80]!r}.", pointer=f"{pointer}/{json.escape_pointer(unknown[:80])}"
+            f"Unknown key {unknown[:80]!r} in a condition.", pointer=f"{pointer}/{json.escape_pointer(unknown[:80])}"
         )
     source: Literal["field", "attribute"] = "field" if "field" in fields else "attribute"
     name, op = fields[source], fields.get("op")
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
-        raise InvalidValue(f"The name is a text of 1 to {MAX_NAME_LENGTH} characters.", pointer=f"{pointer}/{source}")
+        raise InvalidValue(
+            f"{source} must be a string of 1 to {MAX_NAME_LENGTH:,} characters.", pointer=f"{pointer}/{source}"
+        )
     if source == "field" and name not in FILTER_FIELDS:
         names = ", ".join(FILTER_FIELDS)
-        raise InvalidValue(f"There is no field {name[:80]!r}. Known: {names}.", pointer=f"{pointer}/field")
+        raise InvalidValue(f"Unknown field {name[:80]!r}. Available: {names}.", pointer=f"{pointer}/field")
     if not isinstance(op, str) or op not in _OPS:
-        raise InvalidValue(f"The op is one of {', '.join(get_args(Op))}.", pointer=f"{pointer}/op")
+        raise InvalidValue(f"op must be one of {', '.join(get_args(Op))}.", pointer=f"{pointer}/op")
     values = _parse_values(
         fields, cast("Op", op), FILTER_FIELDS[name] if source == "field" else None, f"{pointer}/value"
     )
@@ -153,11 +157,11 @@ def _parse_condition(fields: dict[str, Any], pointer: str) -> FilterCondition:
 
 def _check_feedback(op: Op, values: tuple[FilterValue, ...], pointer: str) -> None:
     if op in _TEXT_OPS | _ORDER_OPS:
-        raise InvalidValue(
-            "Feedback is one of a few words: ask for it with eq, ne, in or not_in.", pointer=f"{pointer}/op"
-        )
+        raise InvalidValue("The field 'feedback' only supports eq, ne, in and not_in.", pointer=f"{pointer}/op")
     if any(value not in FEEDBACK_VALUES for value in values):
-        raise InvalidValue(f"Feedback is one of {', '.join(FEEDBACK_VALUES)}.", pointer=f"{pointer}/value")
+        raise InvalidValue(
+            f"The value of 'feedback' must be one of {', '.join(FEEDBACK_VALUES)}.", pointer=f"{pointer}/value"
+        )
 
 
 def _parse_values(
@@ -165,14 +169,14 @@ def _parse_values(
 ) -> tuple[FilterValue, ...]:
     if op in _VALUELESS_OPS:
         if fields.get("value") is not None:
-            raise InvalidValue(f"{op!r} takes no value.", pointer=pointer)
+            raise InvalidValue(f"{op!r} can't have a value.", pointer=pointer)
         return ()
     if op in _TEXT_OPS and field_type not in ("text", None):
-        raise InvalidValue(f"{op!r} is for texts.", pointer=pointer.removesuffix("/value") + "/op")
+        raise InvalidValue(f"{op!r} only applies to text fields.", pointer=pointer.removesuffix("/value") + "/op")
     value = fields.get("value")
     if op in _LIST_OPS:
         if not isinstance(value, list) or not 0 < len(cast("list[Any]", value)) <= MAX_VALUES:
-            raise InvalidValue(f"{op!r} takes a list of 1 to {MAX_VALUES} values.", pointer=pointer)
+            raise InvalidValue(f"{op!r} needs a list of 1 to {MAX_VALUES} values.", pointer=pointer)
         items = enumerate(cast("list[Any]", value))
         return tuple(_parse_value(item, op, field_type, f"{pointer}/{index}") for index, item in items)
     return (_parse_value(value, op, field_type, pointer),)
@@ -188,8 +192,11 @@ def _parse_value(value: Any, op: Op, field_type: FieldType | None, pointer: str)
         return storable_text(value)
     if isinstance(value, bool) and field_type is None and op not in _TEXT_OPS | _ORDER_OPS:
         return value
-    expected = "text" if op in _TEXT_OPS else field_type or "text or a number"
-    raise InvalidValue(f"The value has to be a {expected}.", pointer=pointer)
+    if op in _TEXT_OPS or field_type == "text":
+        expected = "a string"
+    else:
+        expected = "a string or number" if field_type is None else f"a {field_type}"
+    raise InvalidValue(f"The value must be {expected}.", pointer=pointer)
 
 
 def _parse_number(number: float, pointer: str) -> float:
@@ -207,7 +214,9 @@ def _parse_time(value: Any, pointer: str) -> datetime:
     except msgspec.ValidationError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise InvalidValue("The value is a time with its zone, like 2026-11-15T07:20:00Z.", pointer=pointer)
+        raise InvalidValue(
+            "The value must be a timestamp with a time zone, e.g. 2026-11-15T07:20:00Z.", pointer=pointer
+        )
     return moment
 
 

@@ -47,7 +47,9 @@ def begin_import(db: Connection, project: str, testset: str, at: datetime) -> Im
                 insert(table).values(project=project, testset=testset, number=number, given_up=False, seen_at=at)
             )
     except IntegrityError:
-        raise StillRunning("Another import into this test set is under way: try again when it has ended.") from None
+        raise StillRunning(
+            "Another import into this test set is in progress. Try again when it has finished."
+        ) from None
     return ImportClaim(project, testset, number)
 
 
@@ -55,7 +57,7 @@ def keep_import_alive(db: Connection, claim: ImportClaim, at: datetime) -> None:
     """Report the import as alive. Raises StillRunning if it was given up and is being swept."""
     statement = update(table).where(*_import_conditions(claim), table.c.given_up.is_(False))
     if not db.execute(statement.values(seen_at=at)).rowcount:
-        raise StillRunning("This import was given up, as nothing was heard of it for too long: send it again.")
+        raise StillRunning("This import was aborted because it made no progress for too long. Send it again.")
 
 
 def end_import(db: Connection, claim: ImportClaim) -> None:

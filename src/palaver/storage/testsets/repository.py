@@ -54,7 +54,7 @@ def lock_testset(db: Connection, project: str, testset: str) -> TestSet:
 def _fetch_testset(db: Connection, query: Select[Any], testset: str) -> TestSet:
     row = db.execute(query.where(table.c.id == testset)).one_or_none()
     if row is None:
-        raise NotFound(f"There is no test set {testset[:80]!r}.")
+        raise NotFound(f"Test set {testset[:80]!r} not found.")
     return _row_to_testset(row)
 
 
@@ -135,7 +135,7 @@ def check_name_free(db: Connection, project: str, name: str) -> None:
 
 
 def _name_taken(name: str) -> NameTaken:
-    return NameTaken(f"A test set {name[:80]!r} is there already: take another name.", pointer="/name")
+    return NameTaken(f"The test set name {name[:80]!r} is already in use.", pointer="/name")
 
 
 def _update_testset(db: Connection, project: str, testset: str, **fields: Any) -> None:
@@ -195,7 +195,7 @@ def get_revision(db: Connection, project: str, testset: str, name: str | int, he
     if not rows:
         raise _revision_not_found(text)
     if len({row.digest for row in rows}) > 1:
-        raise InvalidValue(f"Several revisions begin with {text[:80]!r}: give more of it.")
+        raise InvalidValue(f"The revision {text[:80]!r} is ambiguous. Use a longer prefix.")
     return _row_to_revision(rows[0])
 
 
@@ -217,7 +217,7 @@ def insert_revision(db: Connection, project: str, revision: Revision, chunks: Se
 
 
 def _revision_not_found(name: str) -> NotFound:
-    return NotFound(f"The test set has no revision {name[:80]!r}.")
+    return NotFound(f"Revision {name[:80]!r} not found in this test set.")
 
 
 def _select_revisions(project: str, testset: str) -> Select[Any]:

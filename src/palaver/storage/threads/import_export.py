@@ -154,18 +154,18 @@ def _check_tree(file: ThreadFile) -> None:
     for index, node in enumerate(file.messages):
         pointer = f"/messages/{index}"
         if not is_node_id(node.id) or node.id in statuses:
-            raise InvalidValue(f"{node.id[:80]!r} is no id, or there twice.", pointer=f"{pointer}/id")
+            raise InvalidValue(f"Invalid or duplicate message id {node.id[:80]!r}.", pointer=f"{pointer}/id")
         if node.parent is not None and node.parent not in statuses:
             raise InvalidValue(
-                f"{node.parent[:80]!r} does not stand before what follows it.", pointer=f"{pointer}/parent"
+                f"Parent {node.parent[:80]!r} must appear before its children.", pointer=f"{pointer}/parent"
             )
         if node.status == "streaming":
-            raise InvalidValue("Nothing is being said in a file.", pointer=f"{pointer}/status")
+            raise InvalidValue("status 'streaming' is not allowed in an imported thread.", pointer=f"{pointer}/status")
         if node.parent is not None and statuses[node.parent] == "failed" != node.status:
-            raise InvalidValue("What a failed run said is not gone on from.", pointer=f"{pointer}/parent")
+            raise InvalidValue("Messages from a failed run can't have replies.", pointer=f"{pointer}/parent")
         statuses[node.id] = node.status
     if file.head is not None and statuses.get(file.head, "failed") == "failed":
-        raise InvalidValue("The current branch ends at a message that is not there, or failed.", pointer="/head")
+        raise InvalidValue("head must be a message of this thread that is not from a failed run.", pointer="/head")
 
 
 def _node_file(node: Node) -> NodeFile:

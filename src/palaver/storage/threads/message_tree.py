@@ -57,7 +57,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class Leaf(msgspec.Struct, frozen=True, kw_only=True):
+class TreeNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node without its message, as listed in a tree."""
 
     id: str
@@ -73,7 +73,7 @@ MESSAGE_COLUMN = type_coerce(nodes.c.message, LargeBinary).label("message")
 NODE_COLUMNS: list[ColumnElement[Any]] = [
     MESSAGE_COLUMN if name == "message" else nodes.c[name] for name in Node.__struct_fields__
 ]
-_LEAF_COLUMNS = [nodes.c[name] for name in Leaf.__struct_fields__]
+_LEAF_COLUMNS = [nodes.c[name] for name in TreeNode.__struct_fields__]
 LINK_COLUMNS = [nodes.c[name] for name in ThreadNode._fields]
 
 
@@ -113,10 +113,10 @@ def list_children_ids(
     return children
 
 
-def list_leaves(db: Connection, project: str, thread: str, window: Window = FIRST_PAGE) -> Page[Leaf]:
+def list_leaves(db: Connection, project: str, thread: str, window: Window = FIRST_PAGE) -> Page[TreeNode]:
     """List the nodes of all branches in order of creation, without messages."""
     query = select(*_LEAF_COLUMNS).where(in_thread(project, thread))
-    convert, by, filters = row_converter(Leaf), [nodes.c.place], {"thread": thread, "list": "tree"}
+    convert, by, filters = row_converter(TreeNode), [nodes.c.place], {"thread": thread, "list": "tree"}
     return fetch_page(db, query, convert, project=project, by=by, window=window, filters=filters, order="oldest")
 
 
@@ -145,11 +145,13 @@ def check_parent(db: Connection, project: str, thread: str, parent: str | None) 
         if status is None:
             raise ItemNotFound(parent, pointer="/parent")
         if status == "failed":
-            raise InvalidValue("What a failed run said is not gone on from: name its parent.", pointer="/parent")
+            raise InvalidValue(
+                "Cannot continue from a failed run's message. Use its parent instead.", pointer="/parent"
+            )
     below = nodes.c.parent.is_(None) if parent is None else nodes.c.parent == parent
     count = db.scalar(select(func.count()).select_from(nodes).where(in_thread(project, thread), below))
     if (count or 0) >= MAX_CHILDREN:
-        raise TooLarge(f"There are {count} answers to this message; there is room for {MAX_CHILDREN}.")
+        raise TooLarge(f"This message has {count} replies, which is the limit.")
 
 
 def append_nodes(

@@ -304,7 +304,7 @@ def delete_thread(db: Connection, project: str, thread: str) -> list[str]:
     """
     row = lock_thread_row(db, project, thread)
     if row.run is not None:
-        raise StillRunning("A run is answering in this thread: cancel it first, or wait for its end.")
+        raise StillRunning("This thread has an active run. Cancel it, or wait until it has finished.")
     query = select(runs_table.c.id).where(runs_table.c.project == project, runs_table.c.thread == thread)
     ids = list(db.scalars(query))
     for batch in split_batches(ids, _MAX_IDS):
@@ -351,7 +351,7 @@ def append_messages(
     row = lock_thread_row(db, project, thread)
     parent = row.head if parent == "head" else parent
     if row.messages + len(messages) > MAX_NODES:
-        raise TooLarge(f"This thread has {row.messages} messages; there is room for {MAX_NODES}: begin another.")
+        raise TooLarge(f"This thread would exceed the limit of {MAX_NODES:,} messages. Start a new thread.")
     message_tree.check_parent(db, project, thread, parent)
     new_nodes = message_tree.append_nodes(
         db, project, thread, parent, messages, NodeDraft(origin=origin, run=run, status=status, at=at)
@@ -371,7 +371,7 @@ def move_head(db: Connection, project: str, thread: str, node: str | None, *, th
         if node not in tree:
             raise ItemNotFound(node, pointer="/head")
         if tree[node].status == "failed":
-            raise InvalidValue("What a failed run said cannot be the current branch.", pointer="/head")
+            raise InvalidValue("The current branch can't end at a message from a failed run.", pointer="/head")
         node = tree.leaf(node) if through else node
         message_tree.make_current(db, project, thread, node)
     update_thread_row(db, project, thread, head=node, **branch_previews(db, project, thread, node))
@@ -387,12 +387,16 @@ def delete_message(
     if node not in tree:
         raise ItemNotFound(node)
     if row.run is not None and node in _nodes_in_use(db, project, row, tree):
-        raise StillRunning("A run is answering this message, or one below it: cancel it first, or wait for its end.")
+        raise StillRunning(
+            "This message or one below it is being answered by an active run. Cancel it, or wait until it has finished."
+        )
     parent, children = tree[node].parent, tree.children(node)
     deleted = tree.descendants(node) if below == "delete" else [node]
     if below == "keep":
         if len(tree.children(parent)) - 1 + len(children) > MAX_CHILDREN:
-            raise TooLarge(f"What follows this message cannot move up: there is room for {MAX_CHILDREN} there.")
+            raise TooLarge(
+                f"The replies can't be moved up: the parent would exceed the limit of {MAX_CHILDREN} replies."
+            )
         statement = update(nodes).where(message_tree.in_thread(project, thread), nodes.c.parent == node)
         db.execute(statement.values(parent=parent))
     for batch in split_batches(deleted, _MAX_IDS):

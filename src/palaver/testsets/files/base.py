@@ -93,7 +93,9 @@ _FORMAT_BY_MEDIA_TYPE: dict[str, Format] = {
 }
 _SPREADSHEET_SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods")
 _SPREADSHEET_TYPES = ("spreadsheet", "ms-excel")
-SAVE_AS_CSV = 'Spreadsheets are not read: save it as "CSV UTF-8" (in Excel: File, Save As) and send that file.'
+SAVE_AS_CSV = (
+    'Spreadsheets are not supported. Save the file as "CSV UTF-8" (in Excel: File > Save As) and send that file.'
+)
 
 
 def format_of(name: str) -> Format:
@@ -107,7 +109,7 @@ def format_of(name: str) -> Format:
     if found := _FORMAT_BY_SUFFIX.get(suffix):
         return found
     raise UnsupportedMediaType(
-        f"{name[:80]!r} is no format of ours. Known: .jsonl, .json, .csv and .parquet, or their media types."
+        f"Unsupported format {name[:80]!r}. Supported: .jsonl, .json, .csv and .parquet, or their media types."
     )
 
 
@@ -154,12 +156,12 @@ def decode_json(text: bytes, line: int) -> Any:
     except RecursionError:
         raise _too_deep(line) from None
     except UnicodeError:
-        raise line_error(line, "this is not UTF-8.") from None
+        raise line_error(line, "not valid UTF-8.") from None
     except msgspec.MsgspecError as error:
         reason = str(error).removeprefix("JSON is malformed: ")
         if _has_lone_surrogate(text):
-            reason = "a string holds half of a surrogate pair, which no UTF-8 can"
-        raise line_error(line, f"this is not JSON that we read: {reason[:1].lower()}{reason[1:]}.") from None
+            reason = "a string contains an unpaired surrogate, which UTF-8 can't encode"
+        raise line_error(line, f"invalid JSON: {reason[:1].lower()}{reason[1:]}.") from None
 
 
 def make_file_row(value: Any, text: bytes, line: int, report: FileReport, limits: TestsetLimits) -> FileRow:

@@ -177,10 +177,10 @@ class CsvRecordParser:
         if "field limit" in str(error):
             return self._too_large()
         is_open = "unexpected end" in str(error)
-        return line_error(self.line, "a quote is left open." if is_open else "text stands behind a closing quote.")
+        return line_error(self.line, "unclosed quote." if is_open else "unexpected text after a closing quote.")
 
     def _too_large(self) -> TooLarge:
-        return TooLarge(f"Line {self.line}: the row is too large. Was a quote left open?")
+        return TooLarge(f"Line {self.line}: the row is too large. Check for an unclosed quote.")
 
     def _detect_delimiter(self, *, is_last: bool) -> bool:
         """Take the delimiter that is most frequent in the header, outside quotes; False if the header is incomplete."""
@@ -218,7 +218,9 @@ class CsvReader:
 
     def __init__(self, limits: TestsetLimits, *, types: CellTypes = "auto", delimiter: str | None = None) -> None:
         if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-            raise InvalidValue("The delimiter is one character, and no quote or line end.", pointer="?delimiter")
+            raise InvalidValue(
+                "delimiter must be a single character other than a quote or line break.", pointer="?delimiter"
+            )
         self.report = FileReport()
         self._limits = limits
         self._is_text = types == "text"
@@ -240,7 +242,7 @@ class CsvReader:
     def end(self) -> Iterable[FileRow]:
         rows = self._parse_chunk(b"", is_last=True)
         if self._header is None:
-            raise line_error(1, "there is no header: the first line names the columns.")
+            raise line_error(1, "missing header. The first line must contain the column names.")
         return rows
 
     def _parse_chunk(self, chunk: bytes, *, is_last: bool) -> list[FileRow]:
@@ -249,7 +251,7 @@ class CsvReader:
         except UnicodeDecodeError as error:
             prefix = CsvRecordParser(",", self._limits.max_raw_bytes)
             prefix.feed(error.object[: error.start].decode())
-            raise line_error(self._records.last_line() + prefix.last_line() - 1, "this is not UTF-8.") from None
+            raise line_error(self._records.last_line() + prefix.last_line() - 1, "not valid UTF-8.") from None
         if text and not self._started:
             self._started = True
             text = text.removeprefix("\ufeff")
@@ -260,7 +262,7 @@ class CsvReader:
 
     def _read_header(self, record: CsvRecord) -> "_Header":
         if len(record.cells) > self._limits.columns + len(base.RESERVED_COLUMNS):
-            raise TooLarge(f"Line {record.line}: there are more than {self._limits.columns} columns.")
+            raise TooLarge(f"Line {record.line}: the file exceeds the limit of {self._limits.columns:,} columns.")
         header = _Header(record)
         self.report.columns = header.columns
         self.report.delimiter = self._records.delimiter
@@ -271,7 +273,7 @@ class CsvReader:
         self.report.rows += 1
         self._limits.check_rows(self.report.rows)
         if len(cells) > header.width:
-            raise line_error(line, f"there are {len(cells)} cells for {header.width} columns.")
+            raise line_error(line, f"expected {header.width} cells, got {len(cells)}.")
         if self._is_text:
             data: dict[str, Any] = dict(zip(header.names, cells, strict=False))
         else:
@@ -295,7 +297,7 @@ class _Header:
         self.size = sum(len(name) * 6 + 4 for name in self.names)
         if len({*self.names}) < self.width:
             repeated = next(cell for index, cell in enumerate(record.cells) if self.names[index] in self.names[:index])
-            raise line_error(record.line, f"the column {repeated[:80]!r} is named twice.")
+            raise line_error(record.line, f"duplicate column {repeated[:80]!r}.")
 
     def take_meta(self, data: dict[str, Any], line: int) -> dict[str, Any] | None:
         meta: dict[str, Any] = {}
@@ -306,7 +308,9 @@ class _Header:
             if reserved_name != base.EMPTY_COLUMN:
                 meta[reserved_name] = value
             elif value != "":
-                raise line_error(line, f"there is a cell under {base.EMPTY_COLUMN}, which stands for no columns.")
+                raise line_error(
+                    line, f"the column {base.EMPTY_COLUMN}, which marks a file without columns, must be empty."
+                )
         return meta or None
 
 
@@ -318,7 +322,9 @@ def _read_name(cell: str, line: int) -> tuple[str, str | None]:
         return cell, None
     name = base.parse_json_literal(cell)
     if name is None:
-        raise line_error(line, f"the name {cell[:80]} begins with a quote, and is no JSON string.")
+        raise line_error(
+            line, f"invalid column name {cell[:80]}: a name that starts with a quote must be a JSON string."
+        )
     return name, None
 
 

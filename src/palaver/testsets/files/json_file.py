@@ -78,11 +78,9 @@ class ArrayParser:
         self._is_last = True
         elements = self._parse()
         if self._state != "over":
-            raise line_error(self._line_at(len(self._buffer)), "the JSON stops before its end.")
+            raise line_error(self._line_at(len(self._buffer)), "the JSON is truncated.")
         if not self._has_array:
-            raise line_error(
-                1, 'this is no array of rows: neither [{…}, …], nor {"rows": […]}, nor a test set of Agenta\'s.'
-            )
+            raise line_error(1, 'expected an array of rows: [{…}, …], {"rows": […]}, or an Agenta test set.')
         return elements
 
     def _parse(self) -> list[ArrayElement]:
@@ -97,7 +95,7 @@ class ArrayParser:
         self._scanned -= self._offset
         self._offset = 0
         if len(self._buffer) > self._max_bytes:
-            raise TooLarge(f"Line {self._line}: a value is larger than a row may be.")
+            raise TooLarge(f"Line {self._line}: the value is too large for a row.")
         self._size = len(self._buffer)
         self._parse_at = max(_MIN_PARSE_BYTES, 2 * self._size)
         return elements
@@ -107,7 +105,7 @@ class ArrayParser:
 
     def _misplaced_error(self) -> InvalidValue:
         char = chr(self._buffer[self._offset])
-        return line_error(self._line_at(self._offset), f"this is not JSON that we read: {char!r} is in a wrong place.")
+        return line_error(self._line_at(self._offset), f"invalid JSON: unexpected {char!r}.")
 
     def _parse_elements(self) -> Iterator[ArrayElement]:
         """Yield the elements that are complete in the buffer."""
@@ -144,7 +142,7 @@ class ArrayParser:
         path = tuple(self._path)
         if token == b"[" and path in self._paths:
             if self._has_array:
-                raise line_error(self._line_at(self._offset), "there are two arrays of rows.")
+                raise line_error(self._line_at(self._offset), "the file contains more than one array of rows.")
             self._layout, self._has_array = self._paths[path], True
             self._state = "first value or end"
         elif token == b"{" and path in self._parent_paths:
@@ -292,7 +290,7 @@ class JsonlReader:
     def _append(self, piece: bytes) -> None:
         self._partial_bytes += len(piece)
         if self._partial_bytes > self._limits.max_raw_bytes:
-            raise TooLarge(f"Line {self._line}: the row has more than {self._limits.row_bytes} bytes.")
+            raise TooLarge(f"Line {self._line}: the row exceeds the limit of {self._limits.row_bytes:,} bytes.")
         if piece:
             self._partial.append(piece)
 

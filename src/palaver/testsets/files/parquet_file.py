@@ -63,12 +63,12 @@ class ParquetReader:
                 for batch in file.iter_batches(batch_size=_READ_BATCH_ROWS):
                     yield from self._make_rows(batch, columns)
             except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:  # Dates beyond Python's range.
-                raise line_error(self.report.rows + 1, f"this is not Parquet that we read: {error}.") from None
+                raise line_error(self.report.rows + 1, f"invalid or unsupported Parquet file: {error}.") from None
 
     def _check_limits(self, footer: Any) -> None:
         self._limits.check_rows(footer.num_rows)
         if footer.num_columns > self._limits.columns + len(base.RESERVED_COLUMNS):
-            raise TooLarge(f"There are more than {self._limits.columns} columns.")
+            raise TooLarge(f"The file exceeds the limit of {self._limits.columns:,} columns.")
         self._limits.check_file(sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups)))
 
     def _make_rows(self, batch: Any, columns: Sequence[_Column]) -> Iterator[FileRow]:
@@ -162,7 +162,9 @@ def _import_arrow() -> tuple[Any, Any]:
         import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]  # pyarrow has none.
         from pyarrow import parquet  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
-        raise NotImplementedYet("Parquet needs an extra here: pip install 'palaver[parquet]'.") from None
+        raise NotImplementedYet(
+            "Parquet requires an optional dependency. Install it with: pip install 'palaver[parquet]'"
+        ) from None
     return pa, parquet
 
 
@@ -171,7 +173,7 @@ def _read_columns(schema: Any, arrow: Any) -> list[_Column]:
         metadata: dict[bytes, bytes] = schema.metadata or {}
         json_columns = msgspec.json.decode(metadata.get(_JSON_COLUMNS_KEY, b"[]"), type=set[str])
     except msgspec.MsgspecError:
-        raise line_error(1, "the metadata under palaver.json is no list of names.") from None
+        raise line_error(1, "the metadata key palaver.json must contain a list of column names.") from None
     columns: list[_Column] = []
     for field in schema:
         reserved_name = field.name if field.name in base.RESERVED_COLUMNS else None
@@ -195,7 +197,7 @@ def _is_json_type(type_: Any, arrow: Any) -> bool:
 
 def _decode_json_cell(value: Any, line: int) -> Any:
     if not isinstance(value, str):
-        raise line_error(line, "a column that palaver.json names holds no text.")
+        raise line_error(line, "a column listed under palaver.json contains a value that is not text.")
     return decode_json(value.encode(), line)
 
 
@@ -210,7 +212,7 @@ def _to_json_value(value: Any, line: int) -> Any:
     try:
         return json.to_builtins(value)
     except json.NotJson as error:
-        raise line_error(line, f"there is {error}.") from None
+        raise line_error(line, f"unsupported value: {error}.") from None
 
 
 def _native_kind(value: Any) -> str:

@@ -23,7 +23,7 @@ from palaver.core.ids import truncate_id
 from palaver.core.json import Object, as_list, dict_or_empty, is_object
 from palaver.core.messages import Message
 from palaver.traces.model import ConventionName as Name
-from palaver.traces.model import Defined, RawSpan, SpanKind, Tool
+from palaver.traces.model import RawSpan, SpanKind, Tool, ToolDefinition
 
 Attributes = Mapping[str, Any]
 
@@ -197,9 +197,9 @@ _SCHEMAS = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema",
 _GROUPS = ("tools", "functionDeclarations", "function_declarations")
 
 
-def parse_tools(value: Any) -> tuple[Defined, ...]:
+def parse_tools(value: Any) -> tuple[ToolDefinition, ...]:
     """Parse tools from a list, its JSON text, or a list of JSON texts; those without a name are left out."""
-    tools: list[Defined] = []
+    tools: list[ToolDefinition] = []
     for item in as_list(parse_container(value))[:MAX_TOOLS]:
         fields = dict_or_empty(parse_container(item))
         for key in _GROUPS:  # Gemini groups tools.
@@ -210,7 +210,7 @@ def parse_tools(value: Any) -> tuple[Defined, ...]:
     return tuple(tools[:MAX_TOOLS])
 
 
-def _parse_tool(fields: Object) -> Defined | None:
+def _parse_tool(fields: Object) -> ToolDefinition | None:
     inner = next((fields[key] for key in _WRAPPERS if is_object(fields.get(key))), None)
     definition = dict_or_empty(inner) or fields
     name = parse_label(definition.get("name")) or parse_label(fields.get("name"))
@@ -219,7 +219,7 @@ def _parse_tool(fields: Object) -> Defined | None:
     description = definition.get("description", fields.get("description"))
     schema = next((definition[key] for key in _SCHEMAS if definition.get(key) is not None), None)
     unwrapped = dict_or_empty(schema).get("json")  # Bedrock's `{"json": {…}}`
-    return Defined(
+    return ToolDefinition(
         name=name,
         description=description if isinstance(description, str) and description else None,
         parameters=unwrapped if is_object(unwrapped) else parse_json(schema),
@@ -235,7 +235,7 @@ class SpanFields(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Any = UNSET
     outputs: Any = UNSET
     parameters: Mapping[str, Any] | UnsetType = UNSET
-    tools: tuple[Defined, ...] | UnsetType = UNSET
+    tools: tuple[ToolDefinition, ...] | UnsetType = UNSET
     tool: Tool | UnsetType = UNSET
     input_tokens: int | UnsetType = UNSET
     output_tokens: int | UnsetType = UNSET

@@ -17,7 +17,7 @@ from palaver.traces.conventions.attributes import (
 )
 from palaver.traces.conventions.messages import parse_messages
 from palaver.traces.conventions.vocabulary import operation_kind, parse_finish
-from palaver.traces.model import ConventionName, Defined, RawSpan, SpanKind
+from palaver.traces.model import ConventionName, RawSpan, SpanKind, ToolDefinition
 
 NAME: ConventionName = "gen_ai"
 ROOTS: frozenset[str] = pydantic_ai.ROOTS
@@ -117,7 +117,7 @@ def _parameters(attributes: Attributes) -> dict[str, Any]:
     return parameters
 
 
-def _tools(attributes: Attributes) -> tuple[Defined, ...]:
+def _tools(attributes: Attributes) -> tuple[ToolDefinition, ...]:
     value = attributes.get(_DEFINITIONS)
     return parse_tools(collect_indexed(attributes, _DEFINITIONS) if value is None else value)
 

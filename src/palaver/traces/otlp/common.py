@@ -56,9 +56,9 @@ def parse_span_id(data: bytes) -> str:
 
 def _parse_id(data: bytes, size: int, label: str) -> str:
     if len(data) != size:
-        raise InvalidSpan(f"{label} has {len(data)} bytes")
+        raise InvalidSpan(f"{label} has {len(data)} bytes, not {size}")
     if not any(data):
-        raise InvalidSpan(f"{label} is zero")
+        raise InvalidSpan(f"{label} is all zeros")
     return data.hex()
 
 
@@ -116,7 +116,7 @@ def span_name(name: str, losses: Losses) -> str:
 def check_size(wire_bytes: int, *content: Any) -> None:
     """Raise InvalidSpan if a span is too large after truncation. Only long spans are measured."""
     if wire_bytes > _MEASURED_WIRE_BYTES and (size := len(_encode(content))) > MAX_SPAN_BYTES:
-        raise InvalidSpan(f"it has {size} bytes, more than {MAX_SPAN_BYTES}")
+        raise InvalidSpan(f"too large: {size:,} bytes, more than {MAX_SPAN_BYTES:,}")
 
 
 def is_pending_span(attributes: dict[str, Any]) -> bool:

@@ -28,7 +28,8 @@ def decompress(body: bytes, encoding: str | None, limits: RequestLimits = DEFAUL
     """Undo the content encoding. Bytes are counted while they are decompressed."""
     if len(body) > limits.compressed_bytes:
         raise TooLarge(
-            f"The body is larger than {limits.compressed_bytes} bytes: let the exporter send smaller batches."
+            f"The body is larger than {limits.compressed_bytes:,} bytes. "
+            "Configure the exporter to send smaller batches."
         )
     match (encoding or "identity").strip().lower():
         case "identity":
@@ -36,7 +37,7 @@ def decompress(body: bytes, encoding: str | None, limits: RequestLimits = DEFAUL
         case "gzip" | "x-gzip":
             return _gunzip(body, min(limits.decompressed_bytes, max(_MIB, limits.ratio * len(body))))
         case other:
-            raise UnsupportedMediaType(f"The content encoding {other[:80]!r} is not read: send gzip, or none.")
+            raise UnsupportedMediaType(f"Unsupported content encoding {other[:80]!r}. Use gzip or none.")
 
 
 def _gunzip(body: bytes, max_bytes: int) -> bytes:
@@ -47,12 +48,15 @@ def _gunzip(body: bytes, max_bytes: int) -> bytes:
         try:
             chunks.append(member.decompress(body, remaining + 1))
         except zlib.error as error:
-            raise InvalidBody(f"The body is not gzip: {error}.") from None
+            raise InvalidBody(f"The body is not valid gzip: {error}.") from None
         remaining -= len(chunks[-1])
         if remaining < 0:
-            raise TooLarge(f"The body unpacks to more than {max_bytes} bytes: let the exporter send smaller batches.")
+            raise TooLarge(
+                f"The body decompresses to more than {max_bytes:,} bytes. "
+                "Configure the exporter to send smaller batches."
+            )
         if not member.eof:
-            raise InvalidBody("The body is not gzip: it ends too early.")
+            raise InvalidBody("The body is not valid gzip: unexpected end of data.")
         body = member.unused_data
         if not body:
             return b"".join(chunks)

@@ -25,8 +25,8 @@ def parse_media_type(media_type: str) -> WireFormat:
     wire_format = _FORMAT_BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
     if wire_format is None:
         raise UnsupportedMediaType(
-            f"Traces are sent as {' or '.join(_FORMAT_BY_MEDIA_TYPE)}, not as {media_type[:80]!r}: set the exporter's"
-            " protocol to http/protobuf or http/json."
+            f"Unsupported content type {media_type[:80]!r}: must be {' or '.join(_FORMAT_BY_MEDIA_TYPE)}. Set the"
+            " exporter's protocol to http/protobuf or http/json."
         )
     return wire_format
 

@@ -169,7 +169,7 @@ _encode = msgspec.json.Encoder().encode
 def decode(body: bytes, received_at: datetime, max_spans: int) -> SpanBatch:
     """Decode up to `max_spans` spans. Raises InvalidBody or TooLarge."""
     if len(body) > _LARGE_BODY_BYTES and _count_objects(body) * _MIN_BYTES_PER_OBJECT > len(body):
-        raise TooLarge("The body consists of empty objects.")
+        raise TooLarge("The body consists mostly of empty objects.")
     request = _decode_request(body)
     spans: list[RawSpan] = []
     rejected: list[RejectedSpan] = []
@@ -181,7 +181,10 @@ def decode(body: bytes, received_at: datetime, max_spans: int) -> SpanBatch:
             context = SpanContext(received_at, resource, _decode_scope(scope.scope))
             for raw in scope.spans or ():
                 if count >= max_spans:
-                    raise TooLarge(f"The request has more than {max_spans} spans: let the exporter send fewer at once.")
+                    raise TooLarge(
+                        f"The request has more than {max_spans:,} spans. "
+                        "Configure the exporter to send smaller batches."
+                    )
                 count += 1
                 try:
                     span = _decode_span(raw, context, budget)
@@ -205,15 +208,15 @@ def _decode_request(body: bytes) -> ExportRequest:
             # JavaScript may cut a text inside a surrogate pair and send the remaining half.
             return _decode_json_request(_ESCAPE.sub(lambda match: b"\\ufffd" if match["lone"] else match[0], body))
     except _DECODE_ERRORS as error:
-        raise InvalidBody(f"The body is not an ExportTraceServiceRequest: {_reason(error)}.") from None
+        raise InvalidBody(f"The body is not a valid ExportTraceServiceRequest: {_reason(error)}.") from None
 
 
 def _reason(error: Exception) -> str:
     match error:
         case UnicodeError():
-            return "it is not UTF-8"
+            return "invalid UTF-8"
         case RecursionError():
-            return "it is nested too deeply"
+            return "nested too deeply"
         case msgspec.MsgspecError():
             text = str(error)
             return text if text.startswith("JSON") else text[:1].lower() + text[1:]
@@ -226,7 +229,7 @@ def _decode_resource(raw: Resource | None, budget: ValueBudget) -> dict[str, Any
     try:
         return _decode_attributes(raw.attributes if raw else None, Losses(budget))
     except InvalidSpan as error:
-        raise InvalidBody(f"The body is not an ExportTraceServiceRequest: a resource: {error}.") from None
+        raise InvalidBody(f"The body is not a valid ExportTraceServiceRequest: invalid resource: {error}.") from None
 
 
 def _decode_scope(raw: Scope | None) -> str | None:
@@ -236,7 +239,7 @@ def _decode_scope(raw: Scope | None) -> str | None:
 def _decode_span(data: msgspec.Raw, context: SpanContext, budget: ValueBudget) -> RawSpan | None:
     view = memoryview(data)
     if len(view) > 3 * _MAX_SPAN_OBJECTS and _count_objects(bytes(view)) > _MAX_SPAN_OBJECTS:
-        raise InvalidSpan(f"it has more than {_MAX_SPAN_OBJECTS} values")
+        raise InvalidSpan(f"more than {_MAX_SPAN_OBJECTS:,} values")
     raw = _decode_json_span(data)
     losses = Losses(budget)
     trace_id = common.parse_trace_id(_hex_id(raw.trace_id, "trace id"))
@@ -317,7 +320,7 @@ def _int64(raw: Int64) -> int:
     except (ValueError, OverflowError):
         number = 2**64
     if not -(2**63) <= number < 2**64 or (isinstance(raw, float) and not raw.is_integer()):
-        raise InvalidSpan(f"{str(raw)[:40]!r} is not a 64-bit number")
+        raise InvalidSpan(f"{str(raw)[:40]!r} is not a 64-bit integer")
     return number
 
 
@@ -409,7 +412,7 @@ def _base64(text: str) -> str:
     try:
         return b64encode(b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))).decode()
     except (Base64Error, ValueError):
-        raise InvalidSpan("a bytesValue is not base64") from None
+        raise InvalidSpan("a bytesValue is not valid base64") from None
 
 
 def encode_json_request(spans: Sequence[tuple[SpanSource, bytes]]) -> bytes:

@@ -51,7 +51,7 @@ class ValueBudget:
         """Deduct `count` values. Raises TooLarge once the budget is exceeded."""
         self._remaining -= count
         if self._remaining < 0:
-            raise TooLarge("The request has too many values: let the exporter send smaller batches.")
+            raise TooLarge("The request has too many values. Configure the exporter to send smaller batches.")
 
 
 class Losses:

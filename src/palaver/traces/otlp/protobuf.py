@@ -115,7 +115,7 @@ class WireReader:
         data = self.data
         while position < stop:
             if not self._budget:
-                raise TooLarge("The request has too many fields: let the exporter send smaller batches.")
+                raise TooLarge("The request has too many fields. Configure the exporter to send smaller batches.")
             self._budget -= 1
             tag_start = position
             tag = data[position]
@@ -129,9 +129,11 @@ class WireReader:
             elif wire_type in {_FIXED64, _FIXED32}:
                 end = position + (8 if wire_type == _FIXED64 else 4)
             else:
-                raise MalformedMessage(f"wire type {wire_type} is not read")
+                raise MalformedMessage(f"unsupported wire type {wire_type}")
             if end > stop or tag < 8:
-                raise MalformedMessage("a field is longer than its message" if end > stop else "a field has no number")
+                raise MalformedMessage(
+                    "a field is longer than its message" if end > stop else "a field has the number 0"
+                )
             yield Field(tag >> 3, wire_type, tag_start, position, end)
             position = end
 
@@ -142,7 +144,7 @@ class WireReader:
     def truncate(self, kind: str, position: int, stop: int, losses: Losses, depth: int = 0) -> bytes:
         """Return the message without excess attributes and with long texts truncated."""
         if depth > _MAX_MESSAGE_DEPTH:
-            raise MalformedMessage("a long value is nested too deeply")
+            raise MalformedMessage("a value is nested too deeply")
         pieces: list[bytes] = []
         names: set[bytes] = set()
         copied_to = position
@@ -191,9 +193,9 @@ class WireReader:
                 shift += 7
                 position += 1
                 if shift > 63:
-                    raise MalformedMessage("a number is longer than ten bytes")
+                    raise MalformedMessage("a varint is longer than ten bytes")
         except IndexError:
-            raise MalformedMessage("it ends in the middle of a field") from None
+            raise MalformedMessage("it is truncated in the middle of a field") from None
         return value | byte << shift, position + 1
 
 
@@ -306,7 +308,8 @@ def decode(body: bytes, received_at: datetime, max_spans: int) -> SpanBatch:
                 for field in reader.messages(2, scope.start, scope.stop):
                     if count >= max_spans:
                         raise TooLarge(
-                            f"The request has more than {max_spans} spans: let the exporter send fewer at once."
+                            f"The request has more than {max_spans:,} spans. "
+                            "Configure the exporter to send smaller batches."
                         )
                     count += 1
                     try:
@@ -319,12 +322,12 @@ def decode(body: bytes, received_at: datetime, max_spans: int) -> SpanBatch:
                     else:
                         spans.append(span)
     except (MalformedMessage, DecodeError) as error:
-        raise InvalidBody(f"The body is not an ExportTraceServiceRequest: {_reason(error)}.") from None
+        raise InvalidBody(f"The body is not a valid ExportTraceServiceRequest: {_reason(error)}.") from None
     return SpanBatch(spans, rejected, pending)
 
 
 def _reason(error: Exception) -> str:
-    return "it cannot be decoded" if isinstance(error, DecodeError) else str(error)
+    return "malformed Protobuf" if isinstance(error, DecodeError) else str(error)
 
 
 def _message_bytes(reader: WireReader, field: Field, kind: str, losses: Losses) -> bytes:
@@ -332,7 +335,7 @@ def _message_bytes(reader: WireReader, field: Field, kind: str, losses: Losses) 
         return reader.data[field.start : field.stop]
     data = reader.truncate(kind, field.start, field.stop, losses)
     if len(data) > MAX_SPAN_BYTES:
-        raise InvalidSpan(f"it has {len(data)} bytes, more than {MAX_SPAN_BYTES}")
+        raise InvalidSpan(f"too large: {len(data):,} bytes, more than {MAX_SPAN_BYTES:,}")
     return data
 
 
@@ -344,7 +347,7 @@ def _decode_resource(reader: WireReader, group: Field, budget: ValueBudget) -> d
         try:
             resource = Resource.FromString(_message_bytes(reader, field, "resource", losses))
         except InvalidSpan as error:
-            raise MalformedMessage(f"a resource cannot be kept: {error}") from None
+            raise MalformedMessage(f"invalid resource: {error}") from None
         attributes |= _decode_attributes(resource.attributes, losses)
     return attributes
 
@@ -355,7 +358,7 @@ def _decode_scope(reader: WireReader, scope_spans: Field) -> str | None:
         try:
             name = InstrumentationScope.FromString(_message_bytes(reader, field, "scope", Losses())).name
         except InvalidSpan as error:
-            raise MalformedMessage(f"a scope cannot be kept: {error}") from None
+            raise MalformedMessage(f"invalid scope: {error}") from None
     return truncate_name(name, "scope", Losses()) or None
 
 

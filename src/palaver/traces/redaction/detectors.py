@@ -236,7 +236,9 @@ class TextRedactor:
             for name in rule.detector:
                 actions.setdefault(name, rule.action)
         if not key and any(rule.action == "hash" for rule in rules):
-            raise ValueError("A rule that hashes needs the key of its project: without one, anybody could find out.")
+            raise ValueError(
+                "Rules with the action 'hash' require the project's key: hashes without a key can be guessed."
+            )
         self.names = tuple(actions)
         self._key = hashlib.blake2b(key, digest_size=_MAX_KEY_BYTES).digest()
         self._has_rules = len(actions) > 1

@@ -51,11 +51,11 @@ def _parse_rule(table: Mapping[str, Any], number: int) -> Rule:
     except msgspec.ValidationError as error:
         raise _rule_error(number, f"{error}. {_choices_hint(fields)}".strip()) from None
     if (rule.path is None) == (not rule.detector):
-        raise _rule_error(number, "it needs a path or a detector, and not both.")
+        raise _rule_error(number, "exactly one of 'path' and 'detector' is required.")
     if rule.path is not None:
         _check_path(rule.path, number)
     if not rule.scope:
-        raise _rule_error(number, f"its scope is empty. Known: {', '.join(get_args(RuleScope))}.")
+        raise _rule_error(number, f"'scope' must not be empty. Available: {', '.join(get_args(RuleScope))}.")
     return rule
 
 
@@ -66,26 +66,24 @@ def _choices_hint(table: Mapping[str, Any]) -> str:
         value: Any = table.get(field, [])
         values = cast("list[Any]", value if isinstance(value, list) else [value])
         if any(item not in allowed for item in values):
-            return f"Known for {field}: {', '.join(allowed)}."
+            return f"Allowed values for {field!r}: {', '.join(allowed)}."
     return ""
 
 
 def _check_path(path: str, number: int) -> None:
     root = path.partition(".")[0]
     if not all(path.split(".")) or path.strip() != path:
-        raise _rule_error(number, f"the path {path!r} has an empty name in it.")
+        raise _rule_error(number, f"the path {path!r} contains an empty name or surrounding spaces.")
     if root in FIXED_FIELDS:
-        raise _rule_error(
-            number, f"{root} cannot be removed: a record is found by it, or nothing of what was said is in it."
-        )
+        raise _rule_error(number, f"{root!r} cannot be redacted: it identifies the record or holds no content.")
     if root != "*" and root not in REDACTABLE_FIELDS:
-        raise _rule_error(number, f"no record has a field {root!r}. Known: {', '.join(REDACTABLE_FIELDS)}.")
+        raise _rule_error(number, f"unknown field {root!r}. Available: {', '.join(REDACTABLE_FIELDS)}.")
     if path == "*" or path.count("*") > _MAX_STARS:
-        raise _rule_error(number, f"the path {path!r} names too much, or has more than {_MAX_STARS} stars.")
+        raise _rule_error(number, f"the path {path!r} is too broad or has more than {_MAX_STARS} wildcards.")
 
 
 def _rule_error(number: int, problem: str) -> SettingsError:
-    return SettingsError(f"[[redact]] {number}: {problem}")
+    return SettingsError(f"[[redact]] rule {number}: {problem}")
 
 
 def compile_path(pattern: str) -> PathMatcher:

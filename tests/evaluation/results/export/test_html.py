@@ -42,9 +42,9 @@ def test_the_report_shows_figures_verdicts_and_rows() -> None:
     page = Elements(render(PLAIN))
 
     rendered = re.sub(r"\s+", " ", page.text)
-    assert "prompt v3 partly" in rendered
+    assert "prompt v3 partial" in rendered
     assert "2 rows of questions (revision 4) · 2 variants · ev_1" in rendered
-    assert "ev_1:new beside ev_1:base" in rendered
+    assert "ev_1:new vs. ev_1:base" in rendered
     assert "timeout: It took longer than 60 s." in rendered
     assert page.names.count("details") == 2
     assert [value for name, value in page.attributes if name == "href"] == [f"#{row(1)}", f"#{row(2)}"]
@@ -57,7 +57,7 @@ def test_a_flaky_row_is_marked() -> None:
 
 
 def test_changed_rows_are_counted() -> None:
-    assert "2 rows have changed between the two, and are in no figure." in Elements(render(CHANGED)).text
+    assert "Not compared: 2 rows with changed content." in Elements(render(CHANGED)).text
 
 
 def test_content_is_escaped_and_nothing_is_fetched() -> None:
@@ -125,4 +125,4 @@ def test_rows_beyond_the_limit_are_left_out_with_a_note(monkeypatch: pytest.Monk
     page = Elements(render(PLAIN))
 
     assert page.names.count("details") == 1
-    assert "These are the first 1 rows; an export as CSV has all of them." in page.text
+    assert "Only the first 1 rows are shown. Export as CSV for all rows." in page.text

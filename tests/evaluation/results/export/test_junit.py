@@ -42,11 +42,11 @@ def test_there_is_a_suite_for_each_variant_and_evaluator_and_a_test_for_each_row
             '  <testsuite name="new · exact" tests="2" failures="2" errors="0" skipped="0" time="1.000">',
             (
                 f'    <testcase classname="new.exact" name="{row(1)}" time="0.500">{properties.format(0)}'
-                "<failure type=\"not passed\" message=\"'That.' is not 'This.'\"/></testcase>"
+                "<failure type=\"failed\" message=\"'That.' is not 'This.'\"/></testcase>"
             ),
             (
                 f'    <testcase classname="new.exact" name="{row(2)}" time="0.500">{properties.format(0)}'
-                '<failure type="not passed" message="timeout: It took longer than 60 s."/></testcase>'
+                '<failure type="failed" message="timeout: It took longer than 60 s."/></testcase>'
             ),
             "  </testsuite>",
             '  <testsuite name="new · similar" tests="2" failures="0" errors="0" skipped="0" time="1.000">',

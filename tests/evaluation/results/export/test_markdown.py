@@ -14,25 +14,25 @@ def test_the_summary_has_figures_verdicts_and_the_worst_regressions() -> None:
     actual = render(PLAIN)
 
     assert actual.splitlines()[:12] == [
-        "## prompt v3: partly",
+        "## prompt v3: partial",
         "",
         "2 rows of questions (revision 4) × 2 variants · ev_1",
         "",
-        "| variant | evaluator | passed | 95 % | mean | rows | not scored | flaky |",
+        "| variant | evaluator | passed | 95% CI | mean | rows | not scored | flaky |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-        "| base | exact | 100.0 % | 34.2 to 100.0 | 1.000 | 2 | 0 | - |",
+        "| base | exact | 100.0% | 34.2 to 100.0 | 1.000 | 2 | 0 | - |",
         "| base | similar | - | 0.900 to 0.900 | 0.900 | 1 | 1 | - |",
-        "| new | exact | 0.0 % | 0.0 to 65.8 | 0.000 | 2 | 0 | - |",
+        "| new | exact | 0.0% | 0.0 to 65.8 | 0.000 | 2 | 0 | - |",
         "| new | similar | - | 0.000 to 0.500 | 0.250 | 2 | 0 | - |",
         "",
         "new: 1 of 2 calls failed.",
     ]
     assert actual.splitlines()[13:] == [
-        "### ev\\_1:new beside ev\\_1:base",
+        "### ev\\_1:new vs. ev\\_1:base",
         "",
-        "| evaluator | verdict | base | candidate | difference | 95 % | p (Holm) | regressions | fixes |",
+        "| evaluator | verdict | base | candidate | difference | 95% CI | p (Holm) | regressions | fixes |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-        "| exact | ❌ worse | 100.0 % | 0.0 % | -100.0 | -100.0 to -100.0 | 0.500 | 2 | 0 |",
+        "| exact | ❌ worse | 100.0% | 0.0% | -100.0 | -100.0 to -100.0 | 0.500 | 2 | 0 |",
         "| similar | ❌ worse | 0.900 | 0.500 | -0.400 | -0.400 to -0.400 | 0.002 | 0 | 0 |",
         "",
         "Worst regressions:",
@@ -44,18 +44,18 @@ def test_the_summary_has_figures_verdicts_and_the_worst_regressions() -> None:
 
 
 def test_flaky_rows_are_counted() -> None:
-    assert "| base | exact | 66.7 % | 66.7 to 66.7 | 0.667 | 1 | 0 | 1 |" in render(FLAKY)
+    assert "| base | exact | 66.7% | 66.7 to 66.7 | 0.667 | 1 | 0 | 1 |" in render(FLAKY)
 
 
 def test_changed_rows_are_counted_and_not_compared() -> None:
     assert render(CHANGED).splitlines()[-7:] == [
-        "### ev\\_1:base beside ev\\_0:base",
+        "### ev\\_1:base vs. ev\\_0:base",
         "",
-        "| evaluator | verdict | base | candidate | difference | 95 % | p (Holm) | regressions | fixes |",
+        "| evaluator | verdict | base | candidate | difference | 95% CI | p (Holm) | regressions | fixes |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-        "| exact | ✅ same | 100.0 % | 100.0 % | +0.0 | 0.0 to 0.0 | 1.000 | 0 | 0 |",
+        "| exact | ✅ same | 100.0% | 100.0% | +0.0 | 0.0 to 0.0 | 1.000 | 0 | 0 |",
         "",
-        "2 rows have changed between the two, and are in no figure.",
+        "Not compared: 2 rows with changed content.",
     ]
 
 

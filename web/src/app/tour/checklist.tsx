@@ -43,7 +43,7 @@ export default function Checklist(): ReactNode {
           ))}
           {next === null && (
             <li className="px-2 py-1 text-[13px] text-muted">
-              That was all of it. Now serve something of your own:{' '}
+              That’s the tour. Now serve your own workflow:{' '}
               <code className="font-mono text-xs">palaver serve app.py</code>
             </li>
           )}
@@ -57,7 +57,7 @@ function Head({ isOpen, count }: { isOpen: boolean; count: number }): ReactNode 
   const countText = `${count} of ${STEPS.length}`;
   const dismiss = () => {
     tour.show('away');
-    showToast('The tour is put away. Settings has it.', { action: { label: 'Undo', run: () => tour.show('open') } });
+    showToast('Tour hidden. Reopen it in Settings.', { action: { label: 'Undo', run: () => tour.show('open') } });
   };
   return (
     <>
@@ -73,13 +73,13 @@ function Head({ isOpen, count }: { isOpen: boolean; count: number }): ReactNode 
           <span className="text-xs font-normal text-muted tabular-nums">{countText}</span>
           <ChevronDown aria-hidden className={cn('ml-auto text-faint transition-transform', !isOpen && '-rotate-90')} />
         </button>
-        <IconButton label="Put the tour away" size="small" onClick={dismiss}>
+        <IconButton label="Hide tour" size="small" onClick={dismiss}>
           <X />
         </IconButton>
       </header>
       <div
         role="progressbar"
-        aria-label="Steps of the tour"
+        aria-label="Tour steps"
         aria-valuemin={0}
         aria-valuemax={STEPS.length}
         aria-valuenow={count}

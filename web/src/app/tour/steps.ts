@@ -15,7 +15,7 @@ export const STEPS: readonly Step[] = [
   {
     id: 'talk',
     title: 'Talk to a workflow',
-    text: 'Write `I need a holiday` and press [Enter]. The answer streams in.',
+    text: 'Type `I need a holiday` and press [Enter]. The answer streams in.',
     href: '/play?workflow=eliza',
     link: 'Talk to eliza',
   },
@@ -23,53 +23,51 @@ export const STEPS: readonly Step[] = [
     id: 'compare',
     title: 'Compare two variants in three threads',
     text:
-      'Press [+] at the right, choose [calculator once more], and in its head choose [hasty] instead of default. ' +
+      'Press [+] on the right and choose [Duplicate calculator]. In the new column, choose the variant [hasty]. ' +
       'Press [Add thread] twice, then send `2 + 3 * 4`.',
     href: '/play?workflow=calculator',
-    link: 'Begin with calculator',
+    link: 'Open calculator',
   },
   {
     id: 'trace',
     title: 'Open a trace as a live thread',
     text:
-      'Another program, travel-desk, sent this trace. Open it, press [Open in playground], ' +
-      'and choose [eliza] to go on with the talk.',
+      'This trace was sent by another program, travel-desk. Open it, press [Open in playground] ' +
+      'and choose [eliza] to continue the conversation.',
     href: `/traces?${new URLSearchParams({ f: 'service~eq~travel-desk' })}`,
-    link: 'Traces of travel-desk',
+    link: 'Traces from travel-desk',
   },
   {
     id: 'case',
-    title: 'Save a turn as a test case',
-    text: 'Send `6 * 7 - 2`. Below the answer press [More], [Add to test set], and with Sums chosen press [Add].',
+    title: 'Add a turn to a test set',
+    text: 'Send `6 * 7 - 2`. Below the answer, press [More] and [Add to test set]. Choose Sums and press [Add].',
     href: '/play?workflow=calculator',
-    link: 'Ask calculator',
+    link: 'Chat with calculator',
   },
   {
     id: 'evaluate',
     title: 'Run an evaluation',
     text:
-      'Choose the set [Sums], press [Add a workflow] (it is calculator), ' +
-      'choose the evaluator [Contains] and press [Run].',
+      'Choose the test set [Sums], press [Add a workflow] (calculator is preselected), ' +
+      'add the evaluator [Contains] and press [Run].',
     href: '/evaluations?new=1',
     link: 'New evaluation',
   },
   {
     id: 'worse',
-    title: 'Read “is it worse?”',
+    title: 'Find out what got worse',
     text:
       'Open [As written], press [Compare with…], then [Compare]. ' +
-      'The verdict is on top, the rows that were lost are below.',
+      'The verdict is at the top, the regressed rows are below.',
     href: '/evaluations',
     link: 'Evaluations',
   },
   {
     id: 'call',
-    title: 'Call it from curl, openai and the AI SDK',
-    text:
-      'Below Call it from a program choose [curl], [OpenAI Python] or [AI SDK], ' +
-      'press [Copy code], and run it in a terminal.',
+    title: 'Call it from curl, OpenAI or the AI SDK',
+    text: 'Under API, choose [curl], [OpenAI Python] or [AI SDK], press [Copy code] and run it in a terminal.',
     href: '/workflows/eliza#call',
-    link: 'Programs for eliza',
+    link: 'Code for eliza',
   },
 ];
 

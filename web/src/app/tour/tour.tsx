@@ -11,7 +11,7 @@ const Checklist = lazy(() => import('./checklist'));
 export function TourPanel(): ReactNode {
   const { on, look } = useTour();
   useCommand(
-    on && look === 'away' && { id: 'tour', title: 'Show the tour', group: 'Everywhere', run: () => tour.show('open') },
+    on && look === 'away' && { id: 'tour', title: 'Show tour', group: 'General', run: () => tour.show('open') },
   );
   return <Suspense>{on && look !== 'away' && <Checklist />}</Suspense>;
 }

@@ -123,7 +123,7 @@ function NumberControl({
         {slider && (
           <input
             type="range"
-            aria-label={`${label}, as a slider`}
+            aria-label={`${label} slider`}
             min={slider.from}
             max={slider.to}
             step={slider.step}
@@ -135,7 +135,7 @@ function NumberControl({
         {field}
       </div>
       {isDraftCurrent && isPartial && (
-        <p className="mt-1 text-xs text-bad">{shape.isInteger ? 'Not a whole number.' : 'Not a number.'}</p>
+        <p className="mt-1 text-xs text-bad">{shape.isInteger ? 'Must be a whole number.' : 'Must be a number.'}</p>
       )}
     </>
   );
@@ -321,6 +321,6 @@ function parseJson(
     const value = JSON.parse(text) as unknown;
     return { value, error: validate(value, text) };
   } catch {
-    return { value: undefined, error: 'This is not JSON yet.' };
+    return { value: undefined, error: 'Invalid JSON.' };
   }
 }

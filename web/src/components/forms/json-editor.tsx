@@ -27,7 +27,7 @@ function jsonErrors({ state }: EditorView): Diagnostic[] {
         from: start,
         to: Math.max(to, start + 1),
         severity: 'error',
-        message: 'Here it is not JSON.',
+        message: 'Invalid JSON.',
       });
     },
   });

@@ -52,7 +52,7 @@ export function SchemaForm({
   const extra = unknownFields(form, value, excluded);
   const hasExtra = Object.keys(extra).length > 0;
   if (!form.fields.length && !form.open && !hasExtra)
-    return <p className="text-[13px] text-faint">Nothing to set here.</p>;
+    return <p className="text-[13px] text-faint">Nothing to configure.</p>;
   return (
     <div className={cn('flex min-w-0 flex-col', compact ? 'gap-1.5' : 'gap-3.5')}>
       {form.fields.map((field) => (
@@ -70,10 +70,10 @@ export function SchemaForm({
       {(form.open || hasExtra) && (
         <div>
           <p className={cn('mb-1 font-medium', compact ? 'text-xs text-muted' : 'text-[13px]')}>
-            {form.open ? (form.fields.length ? 'More values' : 'Values, any names') : 'Not known to this workflow'}
+            {form.open ? (form.fields.length ? 'Additional values' : 'Values') : 'Unknown fields'}
           </p>
           <JsonField
-            label="More values, as JSON"
+            label="Additional values as JSON"
             value={hasExtra ? extra : undefined}
             placeholder={'{"name": "value"}'}
             validate={objectError}
@@ -95,8 +95,7 @@ export function SchemaForm({
   );
 }
 
-const objectError = (value: unknown): string | null =>
-  isObject(value) ? null : 'Must be an object: names and their values.';
+const objectError = (value: unknown): string | null => (isObject(value) ? null : 'Must be a JSON object.');
 
 /** One field: label, description, control, and actions to reset, clear or edit as JSON. */
 export interface FieldProps {
@@ -156,7 +155,7 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
           )}
           {shape.kind !== 'json' && (
             <FieldAction
-              label={asJson ? `Show ${name} as a field` : `Write ${name} as JSON`}
+              label={asJson ? `Show ${name} as a field` : `Edit ${name} as JSON`}
               onClick={() => setAsJson(!asJson)}
               icon={<Braces />}
               pressed={asJson}
@@ -227,7 +226,7 @@ function FieldInput({ field, id, isJsonText, invalid, ...props }: EntryProps): R
     );
   }
   if (isJsonText) {
-    const hint = fallback === undefined ? (required ? 'Required, as JSON' : 'JSON') : formatValue(fallback);
+    const hint = fallback === undefined ? (required ? 'Required (JSON)' : 'JSON') : formatValue(fallback);
     return <JsonField value={value} onChange={onChange} label={name} placeholder={hint} />;
   }
   if (shape.kind === 'group') {
@@ -293,7 +292,7 @@ function ListEntry({ item, maxItems, id, name, value, fallback, onChange, path, 
                   onChange(rows.map((other, position) => (position === index ? (next ?? emptyItem(item)) : other)))
                 }
                 id={index === 0 ? id : `${id}-${index}`}
-                label={`${name}, ${index + 1}`}
+                label={`${name} ${index + 1}`}
                 invalid={Boolean(message)}
               />
               {message && <p className="mt-1 text-xs text-bad">{message}</p>}

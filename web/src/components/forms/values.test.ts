@@ -57,15 +57,15 @@ describe('a slider', () => {
 
 describe('validation', () => {
   it.each([
-    [{ type: 'string', minLength: 2 }, 'a', 'At least 2 characters.'],
+    [{ type: 'string', minLength: 2 }, 'a', 'Must have at least 2 characters.'],
     [{ type: 'string' }, 1, 'Must be text.'],
     [{ type: 'integer' }, 1.5, 'Must be a whole number.'],
-    [{ type: 'number', minimum: 0 }, -1, 'At least 0.'],
-    [{ type: 'number', exclusiveMaximum: 1 }, 1, 'Less than 1.'],
-    [{ type: 'number' }, null, 'May not be null.'],
+    [{ type: 'number', minimum: 0 }, -1, 'Must be at least 0.'],
+    [{ type: 'number', exclusiveMaximum: 1 }, 1, 'Must be less than 1.'],
+    [{ type: 'number' }, null, 'Must not be null.'],
     [{ type: ['number', 'null'] }, null, null],
-    [{ enum: ['a', 1] }, 'b', 'Not one of: a, 1.'],
-    [{ type: 'array', items: { type: 'string' }, maxItems: 1 }, ['a', 'b'], 'At most 1 of them.'],
+    [{ enum: ['a', 1] }, 'b', 'Must be one of: a, 1.'],
+    [{ type: 'array', items: { type: 'string' }, maxItems: 1 }, ['a', 'b'], 'Must have at most 1 item.'],
     [{ type: 'boolean' }, 'yes', 'Must be true or false.'],
     [{}, { any: ['thing'] }, null],
     [{ type: 'string' }, undefined, null],

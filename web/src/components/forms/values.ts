@@ -1,4 +1,5 @@
 /** Values of form fields: parse, check lightly (the server validates fully), set and unset. */
+import { pluralize } from '@/lib/format';
 import { unreachable } from '@/lib/unreachable';
 import { type Form, type JsonSchema, type Range, type Shape, formOf, isObject } from './json-schema';
 
@@ -37,12 +38,12 @@ const roundTo = (value: number, step: number): number => Number((Math.round(valu
 /** Error of a value in one line, or null. Unset values are valid. */
 export function fieldError(shape: Shape, value: unknown): string | null {
   if (value === undefined) return null;
-  if (value === null) return shape.nullable || shape.kind === 'json' ? null : 'May not be null.';
+  if (value === null) return shape.nullable || shape.kind === 'json' ? null : 'Must not be null.';
   switch (shape.kind) {
     case 'text':
       if (typeof value !== 'string') return 'Must be text.';
-      if (value.length < shape.minLength) return `At least ${shape.minLength} characters.`;
-      return value.length > shape.maxLength ? `At most ${shape.maxLength} characters.` : null;
+      if (value.length < shape.minLength) return `Must have at least ${pluralize(shape.minLength, 'character')}.`;
+      return value.length > shape.maxLength ? `Must have at most ${pluralize(shape.maxLength, 'character')}.` : null;
     case 'number':
       return numberError(shape.range, shape.isInteger, value);
     case 'switch':
@@ -50,11 +51,11 @@ export function fieldError(shape: Shape, value: unknown): string | null {
     case 'choice':
       return shape.options.some((option) => isEqual(option, value))
         ? null
-        : `Not one of: ${shape.options.map(formatValue).join(', ')}.`;
+        : `Must be one of: ${shape.options.map(formatValue).join(', ')}.`;
     case 'list':
       if (!Array.isArray(value)) return 'Must be a list.';
-      if (value.length < shape.min) return `At least ${shape.min} of them.`;
-      return value.length > shape.max ? `At most ${shape.max} of them.` : null;
+      if (value.length < shape.min) return `Must have at least ${pluralize(shape.min, 'item')}.`;
+      return value.length > shape.max ? `Must have at most ${pluralize(shape.max, 'item')}.` : null;
     case 'group':
       return isObject(value) ? null : 'Must be an object.';
     case 'json':
@@ -67,10 +68,10 @@ export function fieldError(shape: Shape, value: unknown): string | null {
 function numberError(range: Range, isInteger: boolean, value: unknown): string | null {
   if (typeof value !== 'number') return 'Must be a number.';
   if (isInteger && !Number.isInteger(value)) return 'Must be a whole number.';
-  if (value < range.min) return `At least ${range.min}.`;
-  if (value > range.max) return `At most ${range.max}.`;
-  if (value <= range.above) return `More than ${range.above}.`;
-  return value >= range.below ? `Less than ${range.below}.` : null;
+  if (value < range.min) return `Must be at least ${range.min}.`;
+  if (value > range.max) return `Must be at most ${range.max}.`;
+  if (value <= range.above) return `Must be greater than ${range.above}.`;
+  return value >= range.below ? `Must be less than ${range.below}.` : null;
 }
 
 /** Whether a field of this kind can show the value; if not it is shown as JSON. */

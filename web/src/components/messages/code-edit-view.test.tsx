@@ -60,11 +60,11 @@ it('applies an edit, reports it and undoes it, with the same button element', as
   currentInputs = { context: { code: 'a', adaptor: 'http' } };
   await renderEdit(EDIT);
   const first = button('Apply');
-  expect(statusText()).toBe('to the input context.code');
+  expect(statusText()).toBe('to input context.code');
   await press('Apply');
   expect([currentInputs, statusText(), button('Undo')]).toEqual([
     { context: { code: 'b', adaptor: 'http' } },
-    'Applied to context.code; the next question sends it',
+    'Applied to context.code. Sent with your next message.',
     first,
   ]);
   await press('Undo');
@@ -75,9 +75,9 @@ it('asks before it overwrites a later change, and restores that change on undo',
   currentInputs = { context: { code: 'a' } };
   await renderEdit(EDIT);
   await type({ context: { code: 'mine' } });
-  expect(statusText()).toBe('context.code has changed since');
+  expect(statusText()).toBe('context.code has changed since this edit');
   await press('Apply');
-  expect(document.querySelector('[role=dialog]')?.textContent).toContain('The code has changed since');
+  expect(document.querySelector('[role=dialog]')?.textContent).toContain('Replace newer code?');
   await press('Cancel');
   expect(currentInputs).toEqual({ context: { code: 'mine' } });
   await press('Apply');
@@ -106,7 +106,7 @@ it('finds a target that is not named, and remembers it after a change', async ()
   currentInputs = { job: 'a' };
   await renderEdit({ old: 'a', new: 'b' });
   await type({ job: 'mine' });
-  expect(statusText()).toBe('job has changed since');
+  expect(statusText()).toBe('job has changed since this edit');
 });
 
 it('offers no button without inputs, a target or new code', async () => {
@@ -137,7 +137,7 @@ it('lists findings, reports when there are none, and shows nothing if no rules r
   ]);
   unmount();
   await renderEdit({ ...EDIT, findings: [] });
-  expect(document.body.textContent).toContain('Checked: no findings');
+  expect(document.body.textContent).toContain('No findings');
   unmount();
   await renderEdit(EDIT);
   expect(document.body.textContent).not.toContain('finding');

@@ -33,7 +33,7 @@ export default function CodeEditView({ edit }: { edit: CodeEdit }): ReactNode {
           {safeExact(edit.target).slice(0, 200) || 'Code'}
         </span>
         {lines && <ChangeCounts lines={lines} />}
-        {edit.errors.length > 0 && <Badge tone="warn">does not parse</Badge>}
+        {edit.errors.length > 0 && <Badge tone="warn">Syntax error</Badge>}
         {failed.length > 0 && (
           <Badge tone="bad">
             {failed.length} of {edit.edits.length} not applied
@@ -53,7 +53,7 @@ export default function CodeEditView({ edit }: { edit: CodeEdit }): ReactNode {
         )}
       </figcaption>
       {lines === undefined && <CodeBlock text={edit.new ?? ''} language={edit.language} />}
-      {lines?.length === 0 && <p className="px-3 py-2 text-muted">Nothing changes.</p>}
+      {lines?.length === 0 && <p className="px-3 py-2 text-muted">No changes.</p>}
       {lines && lines.length > 0 && <DiffLines lines={lines} />}
       <Notes notes={[...edit.errors, ...failed.map(({ reason, state }) => reason || state)]} />
       <FindingsView findings={edit.findings} />
@@ -126,7 +126,7 @@ const SEVERITY_TONES = { error: 'bad', warning: 'warn', note: 'plain' } as const
 /** Findings of rules: severity, position and text. */
 export function FindingsView({ findings }: { findings: readonly Finding[] | null }): ReactNode {
   if (findings === null) return null;
-  if (findings.length === 0) return <p className="border-t px-3 py-2 text-[13px] text-muted">Checked: no findings</p>;
+  if (findings.length === 0) return <p className="border-t px-3 py-2 text-[13px] text-muted">No findings</p>;
   return (
     <ul aria-label="Findings" className="flex max-h-72 flex-col gap-1.5 overflow-y-auto border-t px-3 py-2 text-[13px]">
       {findings.map((finding, index) => (
@@ -191,8 +191,8 @@ function ApplyState({ edit, inputs }: { edit: CodeEdit; inputs: InputsAccess }):
 const STATE_TONES = { ready: 'text-muted', applied: 'flex items-center gap-1.5 text-good', changed: 'text-warn' };
 
 const CHANGED_TEXT = {
-  title: 'The code has changed since',
-  text: 'This change was made from an older version. What is there now will be replaced; Undo brings it back.',
+  title: 'Replace newer code?',
+  text: 'This edit is based on an older version. It replaces the current code; you can undo this.',
   act: 'Apply anyway',
 };
 
@@ -204,16 +204,16 @@ function ApplyStatus({ target: { state, path } }: { target: EditTarget }): React
   );
   switch (state) {
     case 'ready':
-      return <>to the input {location}</>;
+      return <>to input {location}</>;
     case 'applied':
       return (
         <>
           <Check aria-hidden className="size-3.5 shrink-0" />
-          <span>Applied to {location}; the next question sends it</span>
+          <span>Applied to {location}. Sent with your next message.</span>
         </>
       );
     case 'changed':
-      return <>{location} has changed since</>;
+      return <>{location} has changed since this edit</>;
   }
 }
 

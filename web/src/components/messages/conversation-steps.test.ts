@@ -74,7 +74,7 @@ describe('the steps of a conversation', () => {
     ).toEqual([
       1,
       [1, 'output-available', null],
-      [1, 'output-error', 'It failed.'],
+      [1, 'output-error', 'The tool call failed.'],
       [1, 'output-error', '{"code":1}'],
       [1, 'input-streaming', null],
       2,

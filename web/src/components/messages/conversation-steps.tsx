@@ -55,7 +55,7 @@ const ItemView = memo(function ItemView({
       <ToolView part={item.tool} streaming={false} />
       {onSpan && (
         <Button size="small" variant="quiet" onClick={() => onSpan(item)}>
-          Show its span
+          Show span
         </Button>
       )}
     </div>
@@ -164,5 +164,7 @@ function toolPart({ name, call_id: callId, span_id: span, inputs, outputs, statu
 
 function toolError(outputs: unknown): string {
   if (typeof outputs === 'string' && outputs) return outputs;
-  return outputs === null || outputs === undefined || outputs === '' ? 'It failed.' : JSON.stringify(outputs);
+  return outputs === null || outputs === undefined || outputs === ''
+    ? 'The tool call failed.'
+    : JSON.stringify(outputs);
 }

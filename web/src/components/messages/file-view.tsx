@@ -110,14 +110,14 @@ function Thumbnail({ url, name }: { url: string; name: string }): ReactNode {
     return (
       <span className="text-muted">
         <ImageIcon aria-hidden className="mr-1 inline size-4 align-text-bottom" />
-        {name || 'Image'} cannot be shown
+        {name || 'Image'} cannot be displayed
       </span>
     );
   return (
     <>
       <button
         type="button"
-        aria-label={`Open ${name || 'the image'}`}
+        aria-label={`Open ${name || 'image'}`}
         onClick={() => setOpen(true)}
         className="overflow-hidden rounded-lg border bg-sunken hover:border-strong-line"
       >

@@ -72,7 +72,7 @@ export const MessageView = memo(function MessageView({ message, streaming, actio
           text={spokenText(message.parts)}
           save={save}
           close={() => setEditing(false)}
-          label={role === 'user' ? 'Save and answer' : 'Save'}
+          label={role === 'user' ? 'Save and send' : 'Save'}
         />
       ) : (
         <Body message={message} role={role} streaming={streaming} actions={actions} />
@@ -85,7 +85,7 @@ export const MessageView = memo(function MessageView({ message, streaming, actio
 
 const ROLE_LABELS: Record<string, string> = {
   user: 'You',
-  assistant: 'Answer',
+  assistant: 'Assistant',
   system: 'System',
   developer: 'Developer',
   tool: 'Tool',
@@ -235,7 +235,7 @@ export function ActionBar({ message, actions, edit }: ActionBarProps): ReactNode
   const { rate, rerun, fork, addToTestSet, remove, resume } = actions;
   const [showRaw, setShowRaw] = useState(false);
   const isUser = message.role !== 'assistant';
-  const rerunLabel = isUser ? 'Answer again' : 'Regenerate';
+  const rerunLabel = isUser ? 'Send again' : 'Regenerate';
   return (
     <div className="flex items-center">
       {!isUser && rate && <RatingView feedback={message.metadata?.feedback} rate={rate} />}
@@ -335,7 +335,7 @@ export function EditView({ text: initialText, save, close, label }: EditViewProp
       <TextArea
         // oxlint-disable-next-line jsx-a11y/no-autofocus -- the user has just chosen to edit
         autoFocus
-        aria-label="Edit the message"
+        aria-label="Edit message"
         dir="auto"
         value={text}
         onChange={(event) => setText(event.target.value)}
@@ -378,7 +378,7 @@ export function VersionsView({
   );
   return (
     <div role="group" aria-label="Versions" className="flex items-center text-xs text-muted tabular-nums">
-      {versionButton(siblings[index - 1], 'Version before', <ChevronLeft />)}
+      {versionButton(siblings[index - 1], 'Previous version', <ChevronLeft />)}
       <span>
         {index + 1}/{siblings.length}
       </span>
@@ -478,7 +478,7 @@ function CommentForm({
 }): ReactNode {
   const [text, setText] = useState('');
   const send = (value: 'up' | 'down' | null, comment?: string): void => {
-    rate(value, comment).then(() => showToast(value === null ? 'Rating taken back' : 'Comment kept'), showError);
+    rate(value, comment).then(() => showToast(value === null ? 'Rating removed' : 'Comment saved'), showError);
     close();
   };
   return (
@@ -501,7 +501,7 @@ function CommentForm({
       <div className="flex items-center gap-2">
         {isMine && (
           <Button size="small" variant="quiet" onClick={() => send(null)}>
-            Take back
+            Remove rating
           </Button>
         )}
         <span className="grow" />

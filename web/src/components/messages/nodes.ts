@@ -110,7 +110,12 @@ function metadataOf(node: Node): MessageMetadata {
     ...(node.role === 'developer' || node.role === 'tool' ? { role: node.role } : {}),
     ...(usage ? { usage: tokenUsage(usage) } : {}),
     ...(node.error
-      ? { error: { message: String(node.error['message'] ?? 'It failed.'), code: String(node.error['code'] ?? '') } }
+      ? {
+          error: {
+            message: String(node.error['message'] ?? 'The tool call failed.'),
+            code: String(node.error['code'] ?? ''),
+          },
+        }
       : {}),
   };
 }

@@ -156,7 +156,7 @@ export function DataView({ part }: { part: DataPart }): ReactNode {
   // The fields are meant for programs; the text of the reply says the same.
   if (name === 'reply')
     return (
-      <Disclosure label="Fields of the reply" className="max-h-96 overflow-y-auto rounded-xl border bg-surface p-2">
+      <Disclosure label="Reply fields" className="max-h-96 overflow-y-auto rounded-xl border bg-surface p-2">
         <JsonView value={part.data} />
       </Disclosure>
     );

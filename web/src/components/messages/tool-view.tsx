@@ -96,7 +96,7 @@ function ToolDetails({ part }: { part: ToolPart }): ReactNode {
         </Field>
       )}
       {part.approval?.reason && (
-        <Field label={part.approval.approved ? 'Approved, because' : 'Denied, because'}>
+        <Field label={part.approval.approved ? 'Reason for approval' : 'Reason for denial'}>
           <RawValue text={part.approval.reason} />
         </Field>
       )}
@@ -133,12 +133,8 @@ function ApprovalForm({ approve }: { approve: (approved: boolean, reason?: strin
       .finally(() => setSending(false));
   };
   return (
-    <div
-      role="group"
-      aria-label="May this tool run?"
-      className="flex flex-wrap items-center gap-2 border-t px-3 py-2.5"
-    >
-      <span className="font-medium">May it run?</span>
+    <div role="group" aria-label="Tool approval" className="flex flex-wrap items-center gap-2 border-t px-3 py-2.5">
+      <span className="font-medium">Run this tool?</span>
       <TextField
         aria-label="Reason (optional)"
         placeholder="Reason (optional)"

@@ -26,10 +26,10 @@ const SCORE_ICONS = {
 };
 const SCORE_LABELS = {
   passed: 'passed',
-  failed: 'did not pass',
+  failed: 'failed',
   plain: 'scored',
-  skipped: 'skipped',
-  error: 'could not score',
+  skipped: 'not scored',
+  error: 'evaluator error',
 };
 
 type Kind = keyof typeof SCORE_CLASSES;
@@ -131,7 +131,7 @@ export function ProgressBar({ state, done, failed, total }: BarProps): ReactNode
   return (
     <span
       role="progressbar"
-      aria-label="Cells that have an answer"
+      aria-label="Finished cells"
       aria-valuemin={0}
       aria-valuemax={total}
       aria-valuenow={done + failed}

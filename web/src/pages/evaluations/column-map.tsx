@@ -179,12 +179,11 @@ function mappingSummary(map: MapDraft, defaults: Mapping, isText: boolean | null
   const messages = chosenOrDefault(map.messages, defaults.messages);
   const inputs = Object.values(map.inputs ?? defaults.inputs);
   return [
-    isText !== null && `${isText ? 'the user says' : 'messages'} ← ${messages ?? 'nothing'}`,
-    mappingText('said before', chosenOrDefault(map.history, defaults.history)),
+    isText !== null && `${isText ? 'user message' : 'messages'} ← ${messages ?? 'none'}`,
+    mappingText('history', chosenOrDefault(map.history, defaults.history)),
     mappingText('script', chosenOrDefault(map.script, defaults.script)),
-    defaults.spoken !== null &&
-      `where there ${messages === null ? 'is no script' : 'are no messages'}: ${defaults.spoken}`,
-    `expected ← ${chosenOrDefault(map.expected, defaults.expected) ?? 'nothing'}`,
+    defaults.spoken !== null && `without ${messages === null ? 'a script' : 'messages'}: ${defaults.spoken}`,
+    `expected ← ${chosenOrDefault(map.expected, defaults.expected) ?? 'none'}`,
     inputs.length > 0 && `inputs ← ${inputs.join(', ')}`,
   ]
     .filter(Boolean)
@@ -209,8 +208,8 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
   const isText = columns.some(({ name, kind }) => name === messagesColumn && kind === 'text');
   const isChat = workflows.length === 0 || workflows.some((workflow) => workflow.is_chat);
   const spokenHint =
-    defaults.spoken !== null ? `where ${messagesColumn === null ? 'no script' : 'none'}: ${defaults.spoken}` : null;
-  const hint = spokenHint ?? (isText ? 'what the user says' : null);
+    defaults.spoken !== null ? `if ${messagesColumn === null ? 'no script' : 'none'}: ${defaults.spoken}` : null;
+  const hint = spokenHint ?? (isText ? 'user message' : null);
   const inputs = [
     ...new Set([...workflows.flatMap(inputNames), ...Object.keys(defaults.inputs), ...Object.keys(map.inputs ?? {})]),
   ];
@@ -221,7 +220,7 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
     <div className="min-w-0" data-at="/map">
       <CollapsibleSection
         key={String(mapErrors.length > 0)}
-        title="Columns"
+        title="Column mapping"
         open={mapErrors.length > 0 || isChanged}
         trailing={
           <span className="min-w-0 truncate text-xs text-muted max-sm:max-w-40" dir="auto">
@@ -247,7 +246,7 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
               map.history !== undefined ||
               columns.filter(({ kind }) => kind === 'chat').length > 1) && (
               <ColumnChoice
-                label="Said before"
+                label="History"
                 path="/map/history"
                 value={map.history}
                 fallback={defaults.history}
@@ -315,7 +314,7 @@ function InputChoices({ map, names, mapped, columns, onChange, errors }: InputCh
         <h4 className="text-[13px] font-medium text-muted">Inputs</h4>
         {map.inputs !== undefined && (
           <Button size="small" variant="quiet" onClick={() => onChange(withEntry(map, 'inputs', undefined))}>
-            As found
+            Reset to detected
           </Button>
         )}
       </div>
@@ -328,7 +327,7 @@ function InputChoices({ map, names, mapped, columns, onChange, errors }: InputCh
                 aria-invalid={errorsUnder(errors, inputPointer(name)).length > 0}
                 onChange={(event) => setInput(name, event.target.value)}
               >
-                <option value="">Nothing</option>
+                <option value="">None</option>
                 {columns.map((column) => (
                   <option key={column.name} value={column.name}>
                     {column.name}
@@ -384,8 +383,8 @@ function ColumnChoice({ label, hint, path, value, fallback, columns, onChange, e
             )
           }
         >
-          <option value="auto">{fallback === null ? 'Nothing found' : `${fallback} (found)`}</option>
-          <option value="none">Nothing</option>
+          <option value="auto">{fallback === null ? 'None detected' : `${fallback} (detected)`}</option>
+          <option value="none">None</option>
           {columns.map(({ name, kind }, columnIndex) => (
             <option key={name} value={String(columnIndex)}>
               {name} ({kind})

@@ -106,11 +106,11 @@ function useResultsQuery(): { query: ResultsQuery; setQuery: SetResultsQuery } {
 }
 
 const FORMAT_LABELS = {
-  html: 'A page to read (HTML)',
-  markdown: 'A comment (Markdown)',
-  csv: 'A spreadsheet (CSV)',
-  jsonl: 'Everything (JSON Lines)',
-  junit: 'For build servers (JUnit)',
+  html: 'Report (HTML)',
+  markdown: 'Summary (Markdown)',
+  csv: 'Spreadsheet (CSV)',
+  jsonl: 'All data (JSON Lines)',
+  junit: 'CI report (JUnit)',
 };
 
 export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): ReactNode {
@@ -128,7 +128,7 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
     if (
       !(await askConfirmation({
         title: 'Delete this evaluation?',
-        text: 'Its results and scores go with it. The test set stays.',
+        text: `“${evaluationTitle(evaluation)}” and its results and scores will be deleted. The test set is kept.`,
         act: 'Delete',
         danger: true,
       }))
@@ -136,7 +136,7 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
       return;
     await api('delete', '/api/evaluations/{evaluation}', { path });
     void queryClient.invalidateQueries({ queryKey: ['evaluations'] });
-    showToast('The evaluation is deleted.');
+    showToast('Evaluation deleted.');
     navigate('/evaluations');
   };
   const save = (format: string) => window.location.assign(serverPath(`/api/evaluations/${id}/export?format=${format}`));
@@ -183,7 +183,7 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
             </Button>
           }
         >
-          <MenuTitle>Save as</MenuTitle>
+          <MenuTitle>Export as</MenuTitle>
           {Object.entries(FORMAT_LABELS).map(([format, title]) => (
             <MenuItem key={format} onSelect={() => save(format)}>
               {title}
@@ -202,16 +202,16 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
             disabled={isActive(state) || errors === 0}
             onSelect={() => void rerun('errors')}
           >
-            Rerun where an evaluator erred
+            Rerun evaluator errors
           </MenuItem>
           <MenuItem icon={<RotateCw />} disabled={isActive(state)} onSelect={() => void rerun('all')}>
             Rerun all
           </MenuItem>
           <MenuItem icon={<CopyPlus />} onSelect={() => navigate(`/evaluations?new=1&like=${id}`)}>
-            New one like this…
+            Duplicate…
           </MenuItem>
           <MenuItem icon={<Users />} disabled={isActive(state)} onSelect={() => navigate(`/reviews?new=1&run=${id}`)}>
-            Let people review it…
+            Create a review…
           </MenuItem>
           <DeleteMenuItem onSelect={() => void remove().catch(showError)} />
         </Menu>
@@ -235,7 +235,7 @@ function Facts({ evaluation }: { evaluation: Evaluation }): ReactNode {
       </Link>
       {' · '}
       {pluralize(evaluation.rows, 'row')} × {pluralize(evaluation.variants.length, 'variant')}
-      {evaluation.repeats > 1 && ` × ${evaluation.repeats} times`}
+      {evaluation.repeats > 1 && ` × ${evaluation.repeats} repeats`}
       {' · '}
       <time dateTime={evaluation.created_at} title={formatDateTime(evaluation.created_at)}>
         {formatTimeAgo(evaluation.created_at)}
@@ -248,7 +248,7 @@ function Facts({ evaluation }: { evaluation: Evaluation }): ReactNode {
         evaluation.score_cost > 0 &&
         ` · evaluators ${formatDollars(evaluation.score_cost)}`}
       {failed > 0 && <span className="text-bad"> · {failed.toLocaleString('en')} failed</span>}
-      {errors > 0 && <span className="text-warn"> · {pluralize(errors, 'error')} of evaluators</span>}
+      {errors > 0 && <span className="text-warn"> · {pluralize(errors, 'evaluator error')}</span>}
     </p>
   );
 }
@@ -290,7 +290,7 @@ export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation;
     '';
   const compare = () => navigate(`/evaluations/compare?${new URLSearchParams({ base, candidate })}`);
   return (
-    <Dialog open onClose={onClose} title="Compare" description="Row by row: is the candidate worse than the base?">
+    <Dialog open onClose={onClose} title="Compare" description="Compare a candidate with a base, row by row.">
       <form
         className="flex flex-col gap-4 pt-2"
         onSubmit={(event) => {
@@ -317,7 +317,7 @@ export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation;
         />
         {sides.length < 2 && (
           <p className="text-[13px] text-muted">
-            There is nothing to compare with yet: run the same test set once more, or with another variant.
+            Nothing to compare with yet. Run the test set again or with another variant.
           </p>
         )}
         <div className="flex justify-end gap-2">
@@ -368,7 +368,7 @@ export function EvaluationSetup({ evaluation }: { evaluation: Evaluation }): Rea
   const { variants, evaluators, limits, selection } = evaluation;
   return (
     <div className="px-4 sm:px-6">
-      <CollapsibleSection title="What it was made of">
+      <CollapsibleSection title="Configuration">
         <div className="grid gap-4 py-1 pl-5 @3xl:grid-cols-2">
           <div className="min-w-0">
             <h3 className="text-[13px] font-medium text-muted">Variants</h3>
@@ -377,7 +377,7 @@ export function EvaluationSetup({ evaluation }: { evaluation: Evaluation }): Rea
                 <p dir="auto" className="text-[13px] wrap-anywhere">
                   <span className="font-medium">{safeProse(name)}</span>{' '}
                   <span className="text-muted">
-                    {workflow ? [workflow, variant].filter(Boolean).join(', ') : `the column ${column}`}
+                    {workflow ? [workflow, variant].filter(Boolean).join(', ') : `column ${column}`}
                   </span>
                 </p>
                 {parameters && Object.keys(parameters).length > 0 && <JsonView value={parameters} />}
@@ -434,7 +434,7 @@ export function ProgressSection({
     <section aria-label="Progress" className="flex flex-col gap-1.5 px-4 pt-3 sm:px-6">
       <ProgressBar state={state} done={done} failed={failed} total={total} />
       <p role="status" className="text-[13px] text-muted tabular-nums">
-        {state === 'queued' ? 'Waiting to begin' : facts.join(' · ')}
+        {state === 'queued' ? 'Waiting to start' : facts.join(' · ')}
       </p>
     </section>
   );

@@ -42,7 +42,7 @@ test('reports what is missing in a draft, in the order of the form', () => {
   expect(missingPart(EMPTY_DRAFT)).toBe('Choose a test set.');
   expect(missingPart(draft)).toMatch(/^Add a variant/);
   expect(missingPart({ ...draft, variants: [newVariant({ kind: 'column' })] })).toMatch(
-    /neither a workflow nor a column/,
+    /a workflow or column for every variant/,
   );
   expect(missingPart({ ...draft, variants: [workflow] })).toMatch(/^Add an evaluator/);
   expect(missingPart({ ...draft, variants: [workflow], evaluators: [newEvaluator('contains')] })).toBeNull();
@@ -143,11 +143,11 @@ test('names the field of an error as the form does', () => {
   const evaluators = [newEvaluator('contains'), { ...newEvaluator('regex'), name: 'starts' }];
   const titleOf = (path: string) => fieldTitle(path, evaluators);
   expect(['/map/messages', '/map/history', '/map/inputs/a~1b', '/testset/rows', '/testset/id'].map(titleOf)).toEqual([
-    'Columns, Messages',
-    'Columns, Said before',
-    'Columns, a/b',
+    'Column mapping, Messages',
+    'Column mapping, History',
+    'Column mapping, a/b',
     'Test set, Rows',
-    'Test set, Set',
+    'Test set',
   ]);
   expect(
     [
@@ -165,7 +165,7 @@ test('names the field of an error as the form does', () => {
     'Evaluator starts, pattern',
   ]);
   expect(['/limits/concurrency', '/limits/timeout', '/repeats'].map(titleOf)).toEqual([
-    'Repeats and limits, At once',
+    'Repeats and limits, Concurrency',
     'Repeats and limits, Timeout',
     'Repeats and limits, Repeats',
   ]);
@@ -230,7 +230,7 @@ test('shows a parameter that is a list of texts or one text as a list', () => {
 });
 
 test('formats percentages, scores, times and intervals', () => {
-  expect([formatPercent(0.828), formatPercent(1), formatPercent(0.0004)]).toEqual(['82.8 %', '100 %', '0 %']);
+  expect([formatPercent(0.828), formatPercent(1), formatPercent(0.0004)]).toEqual(['82.8%', '100%', '0%']);
   expect([formatPoints(-0.039), formatPoints(0.02), formatPoints(0)]).toEqual([
     '−3.9 points',
     '+2 points',
@@ -238,14 +238,14 @@ test('formats percentages, scores, times and intervals', () => {
   ]);
   expect([formatScore(0.83333), formatScore(3), formatScore(12_345.6)]).toEqual(['0.833', '3', '12,346']);
   expect([formatTimeLeft(0.2), formatTimeLeft(42), formatTimeLeft(300), formatTimeLeft(9000)]).toEqual([
-    'a moment',
+    'less than 1 s',
     '42 s',
     '5 min',
     '2.5 h',
   ]);
-  expect([formatPace(12.34), formatPace(0.5)]).toEqual(['12.3 a second', '30 a minute']);
+  expect([formatPace(12.34), formatPace(0.5)]).toEqual(['12.3 per second', '30 per minute']);
   const passes = evaluatorFigure({ pass_rate: 0.5, pass_ci: [0.4, 0.6], mean: 0.7, mean_ci: null });
-  expect(passes && [formatFigure(passes), formatInterval(passes)]).toEqual(['50 %', 'between 40 % and 60 %']);
+  expect(passes && [formatFigure(passes), formatInterval(passes)]).toEqual(['50%', '95% CI 40% to 60%']);
   const scored = evaluatorFigure({ pass_rate: null, pass_ci: null, mean: 0.7, mean_ci: null });
   expect(scored && [formatFigure(scored), formatInterval(scored)]).toEqual(['0.7', '']);
   expect(evaluatorFigure({ pass_rate: null, pass_ci: null, mean: null, mean_ci: null })).toBeNull();

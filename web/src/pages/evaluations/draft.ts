@@ -138,10 +138,10 @@ export function draftFromEvaluation({
 /** What is missing, as text; null if the evaluation can start. */
 export function missingPart(draft: EvaluationDraft): string | null {
   if (!draft.testset) return 'Choose a test set.';
-  if (draft.variants.length === 0) return 'Add a variant: what is to answer?';
+  if (draft.variants.length === 0) return 'Add a variant.';
   if (draft.variants.some(({ kind, column, workflow }) => !(kind === 'column' ? column : workflow)))
-    return 'A variant names neither a workflow nor a column.';
-  return draft.evaluators.length === 0 ? 'Add an evaluator: what is a good answer?' : null;
+    return 'Choose a workflow or column for every variant.';
+  return draft.evaluators.length === 0 ? 'Add an evaluator.' : null;
 }
 
 export function draftRequest(draft: EvaluationDraft): EvaluationRequest {
@@ -192,18 +192,18 @@ export const errorsUnder = (errors: readonly FieldError[], pointer: string): rea
 
 const SECTION_TITLES: Readonly<Record<string, string>> = {
   testset: 'Test set',
-  map: 'Columns',
+  map: 'Column mapping',
   limits: 'Repeats and limits',
   repeats: 'Repeats and limits',
 };
 const FIELD_TITLES: Readonly<Record<string, string>> = {
-  id: 'Set',
+  id: '',
   variant: 'Saved variant',
-  history: 'Said before',
-  concurrency: 'At once',
+  history: 'History',
+  concurrency: 'Concurrency',
 };
 
-/** Title of a field by pointer: `Columns, Messages`, `Evaluator regex, pattern`. */
+/** Title of a field by pointer: `Column mapping, Messages`, `Evaluator regex, pattern`. */
 export function fieldTitle(path: string, evaluators: readonly EvaluatorDraft[]): string {
   const [part = '', ...steps] = path
     .split('/')

@@ -33,7 +33,7 @@ export function EvaluatorsSection({ drafts, onChange, serverErrors }: Props): Re
     setAdding(false);
   };
   return (
-    <FormSection title="Evaluators" hint="What is a good answer. Each scores every answer.">
+    <FormSection title="Evaluators" hint="Every answer is scored by each evaluator.">
       {error && <ErrorMessage error={error} />}
       <div className="flex flex-col gap-2">
         {drafts.map((draft, index) => (
@@ -67,7 +67,7 @@ export function EvaluatorsSection({ drafts, onChange, serverErrors }: Props): Re
 
 const NEEDS_TEXT: Readonly<Record<string, string>> = {
   expected: 'needs expected',
-  chat: 'for chats',
+  chat: 'chat only',
   tools: 'tool calls',
   events: 'events',
   usage: 'needs usage',
@@ -107,12 +107,12 @@ function EvaluatorPicker({
           }}
         />
         {onClose && (
-          <IconButton label="Close the list" size="small" onClick={onClose}>
+          <IconButton label="Close list" size="small" onClick={onClose}>
             <X />
           </IconButton>
         )}
       </div>
-      <ul aria-label="Evaluators to add" className="max-h-56 overflow-y-auto p-1">
+      <ul aria-label="Available evaluators" className="max-h-56 overflow-y-auto p-1">
         {visible.map((evaluator) => (
           <li key={evaluator.key}>
             <button
@@ -125,7 +125,7 @@ function EvaluatorPicker({
                 {evaluator.description}
               </span>
               <span className="flex shrink-0 gap-1 max-sm:hidden">
-                {evaluator.origin === 'author' && <Badge tone="accent">Your own</Badge>}
+                {evaluator.origin === 'author' && <Badge tone="accent">Custom</Badge>}
                 {evaluator.needs.map((requirement) => (
                   <Badge key={requirement}>{NEEDS_TEXT[requirement] ?? requirement}</Badge>
                 ))}
@@ -134,7 +134,7 @@ function EvaluatorPicker({
           </li>
         ))}
         {evaluators.length > 0 && visible.length === 0 && (
-          <li className="px-2 py-3 text-center text-muted">No evaluator is called that.</li>
+          <li className="px-2 py-3 text-center text-muted">No matching evaluators.</li>
         )}
       </ul>
     </div>
@@ -268,7 +268,7 @@ export function EvaluatorTryout({
         <LabeledField label="Answer" hint="text, or a message as JSON">
           <TextArea dir="auto" rows={2} value={answer} onChange={(event) => setAnswer(event.target.value)} />
         </LabeledField>
-        <LabeledField label="Expected" hint={needsExpected ? '' : 'if it is needed'}>
+        <LabeledField label="Expected" hint={needsExpected ? '' : 'optional'}>
           <TextArea dir="auto" rows={2} value={expected} onChange={(event) => setExpected(event.target.value)} />
         </LabeledField>
       </div>
@@ -277,8 +277,8 @@ export function EvaluatorTryout({
           Try
         </Button>
         <span className="grow" />
-        <span className="text-[13px] text-muted">Answer of a chat</span>
-        <Switch checked={isChat} onChange={setIsChat} label="Answer of a chat" />
+        <span className="text-[13px] text-muted">Chat answer</span>
+        <Switch checked={isChat} onChange={setIsChat} label="Chat answer" />
       </div>
       {tryout.error && <ErrorMessage error={tryout.error} />}
       {tryout.data &&

@@ -9,17 +9,17 @@ export const STATES: Readonly<Record<State, { label: string; tone: Tone }>> = {
   queued: { label: 'Queued', tone: 'plain' },
   running: { label: 'Running', tone: 'accent' },
   succeeded: { label: 'Succeeded', tone: 'good' },
-  partly: { label: 'Partly', tone: 'warn' },
+  partly: { label: 'Partial', tone: 'warn' },
   failed: { label: 'Failed', tone: 'bad' },
   cancelled: { label: 'Cancelled', tone: 'plain' },
 };
 
 export const isActive = (state: State): boolean => state === 'queued' || state === 'running';
 
-/** 82.8 %; no decimals for whole numbers: 100 % */
+/** 82.8%; no decimals for whole numbers: 100% */
 export function formatPercent(fraction: number): string {
   const tenths = Math.round(fraction * 1000) / 10;
-  return `${Number.isInteger(tenths) ? tenths : tenths.toFixed(1)} %`;
+  return `${Number.isInteger(tenths) ? tenths : tenths.toFixed(1)}%`;
 }
 
 /** −3.9 points, +2 points */
@@ -62,16 +62,16 @@ export function evaluatorFigure({
 export const formatFigure = ({ kind, value }: Figure): string =>
   kind === 'pass rate' ? formatPercent(value) : formatScore(value);
 
-/** "between 75.3 % and 88.4 %" */
+/** "95% CI 75.3% to 88.4%" */
 export function formatInterval({ kind, interval }: Figure): string {
   if (!interval) return '';
   const format = kind === 'pass rate' ? formatPercent : formatScore;
-  return `between ${format(interval[0])} and ${format(interval[1])}`;
+  return `95% CI ${format(interval[0])} to ${format(interval[1])}`;
 }
 
 /** Rough remaining time: 12 s, 5 min, 2 h. */
 export function formatTimeLeft(seconds: number): string {
-  if (seconds < 1) return 'a moment';
+  if (seconds < 1) return 'less than 1 s';
   if (seconds < 60) return `${Math.round(seconds)} s`;
   if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
   return `${Number((seconds / 3600).toFixed(1))} h`;
@@ -79,8 +79,8 @@ export function formatTimeLeft(seconds: number): string {
 
 /** Cells per second, or per minute if slow. */
 export const formatPace = (rate: number): string =>
-  rate >= 1 ? `${Math.round(rate * 10) / 10} a second` : `${Math.round(rate * 600) / 10} a minute`;
+  rate >= 1 ? `${Math.round(rate * 10) / 10} per second` : `${Math.round(rate * 600) / 10} per minute`;
 
 /** The name, or else the test set. */
 export const evaluationTitle = ({ name, testset }: { name: string; testset: { name: string } }): string =>
-  name || `${testset.name}, unnamed`;
+  name || `${testset.name} (unnamed)`;

@@ -54,7 +54,7 @@ export default function EvaluationsPage(): ReactNode {
         <h1 className="text-base font-semibold">Evaluations</h1>
         {testset && !isNew && (
           <Button size="small" variant="quiet" onClick={() => setParams({})}>
-            Of one test set. Show all
+            One test set only. Show all
           </Button>
         )}
         <TextField
@@ -102,13 +102,10 @@ export default function EvaluationsPage(): ReactNode {
 }
 
 function NoEvaluations({ search, onNew }: { search: string; onNew: () => void }): ReactNode {
-  if (search) return <EmptyState title="No evaluation is called that">The search looks at names.</EmptyState>;
+  if (search) return <EmptyState title="No matching evaluations">Search covers evaluation names only.</EmptyState>;
   return (
     <EmptyState title="No evaluations yet" icon={<FlaskConical />}>
-      <p>
-        An evaluation runs a test set over one or more workflows, scores what they answer, and says whether something
-        got worse.
-      </p>
+      <p>An evaluation runs a test set against one or more workflows, scores their answers and shows what got worse.</p>
       <p className="my-4">
         <Button variant="main" onClick={onNew}>
           <Plus aria-hidden className="size-4" />
@@ -116,7 +113,7 @@ function NoEvaluations({ search, onNew }: { search: string; onNew: () => void })
         </Button>
       </p>
       <p className="text-[13px]">
-        Or in a terminal:{' '}
+        Or run one in a terminal:{' '}
         <code className="font-mono text-xs wrap-anywhere">palaver eval app.py cases.csv --evaluator exact_match</code>
       </p>
     </EmptyState>
@@ -152,10 +149,10 @@ export const EvaluationListHead = (): ReactNode => (
   >
     <span role="columnheader">Name</span>
     <span role="columnheader">Variants</span>
-    <span role="columnheader">State</span>
+    <span role="columnheader">Status</span>
     <span role="columnheader">Result</span>
     <span role="columnheader" className="text-right">
-      Begun
+      Started
     </span>
   </div>
 );
@@ -240,7 +237,7 @@ export function EvaluationListRow({ row, top, card }: Props): ReactNode {
 
 function StateCell({ row }: { row: EvaluationRow }): ReactNode {
   const { state, done, failed, errors, total } = row;
-  const problems = [failed > 0 && `${failed} failed`, errors > 0 && pluralize(errors, 'error')]
+  const problems = [failed > 0 && `${failed} failed`, errors > 0 && pluralize(errors, 'evaluator error')]
     .filter(Boolean)
     .join(', ');
   return (

@@ -49,14 +49,14 @@ export default function NewDialog({ testset, template, onClose }: NewDialogProps
 }
 
 function sizeText({ variants, repeats }: EvaluationDraft, rows: number, cells: number): string {
-  const suffix = repeats > 1 ? ` × ${repeats} times` : '';
+  const suffix = repeats > 1 ? ` × ${repeats} repeats` : '';
   return `${pluralize(rows, 'row')} × ${pluralize(variants.length, 'variant')}${suffix}: ${pluralize(cells, 'cell')}`;
 }
 
 const LEAVE_QUESTION = {
-  title: 'Leave it?',
-  text: 'What you chose for this evaluation is forgotten.',
-  act: 'Leave',
+  title: 'Discard this evaluation?',
+  text: 'Your changes will be lost.',
+  act: 'Discard',
   danger: true,
 };
 
@@ -105,11 +105,11 @@ function Form({ initialDraft, onClose }: { initialDraft: EvaluationDraft; onClos
         }}
       >
         <div className="pb-4">
-          <LabeledField label="Name" hint="of the evaluation">
+          <LabeledField label="Name" hint="optional">
             <TextField
               dir="auto"
               maxLength={200}
-              placeholder="What is new about it, such as: prompt v3"
+              placeholder="For example: prompt v3"
               value={draft.name}
               onChange={(event) => change({ name: event.target.value })}
             />
@@ -148,7 +148,7 @@ function Form({ initialDraft, onClose }: { initialDraft: EvaluationDraft; onClos
             <FieldErrors errors={errorsWithoutField(errors)} />
             {path && errorsWithoutField(errors).length === 0 && (
               <p role="status" className="text-xs text-bad">
-                This needs another look:{' '}
+                Fix this field:{' '}
                 <button
                   type="button"
                   className="font-medium wrap-anywhere underline"
@@ -161,7 +161,7 @@ function Form({ initialDraft, onClose }: { initialDraft: EvaluationDraft; onClos
           </div>
           <Button onClick={() => void confirmClose()}>Cancel</Button>
           <Button variant="main" type="submit" disabled={missing !== null || start.isPending}>
-            {start.isPending ? 'Beginning…' : 'Run'}
+            {start.isPending ? 'Starting…' : 'Run'}
           </Button>
         </footer>
       </form>
@@ -190,14 +190,14 @@ function Options({ draft, onChange, errors }: OptionsProps): ReactNode {
           label="Repeats"
           path="/repeats"
           invalid={hasError('/repeats')}
-          hint="of each row"
+          hint="per row"
           min={1}
           max={100}
           value={draft.repeats}
           onChange={(repeats) => onChange({ repeats })}
         />
         <NumberField
-          label="At once"
+          label="Concurrency"
           path="/limits/concurrency"
           invalid={hasError('/limits/concurrency')}
           hint="calls"
@@ -220,7 +220,7 @@ function Options({ draft, onChange, errors }: OptionsProps): ReactNode {
           label="Retries"
           path="/limits/retries"
           invalid={hasError('/limits/retries')}
-          hint="of a call"
+          hint="per call"
           min={0}
           max={20}
           value={draft.retries}
@@ -288,16 +288,16 @@ export function TestsetSection({ draft, onChange, errors }: TestsetSectionProps)
       {!data && !error && <Spinner />}
       {data && testsets.length === 0 && (
         <p className="text-muted">
-          There is no test set yet.{' '}
+          No test sets yet.{' '}
           <Link href="/testsets" className="text-accent underline">
-            Import a file or make one
+            Import or create one
           </Link>
-          , then come back.
+          first.
         </p>
       )}
       {testsets.length > 0 && (
         <div className="mt-2 grid gap-3 sm:grid-cols-[minmax(0,2fr)_minmax(0,2fr)_minmax(0,1fr)]">
-          <LabeledField label="Set">
+          <LabeledField label="Test set">
             <Select
               value={draft.testset ?? ''}
               aria-invalid={hasError('/id')}
@@ -321,7 +321,7 @@ export function TestsetSection({ draft, onChange, errors }: TestsetSectionProps)
               aria-invalid={hasError('/revision')}
               onChange={(event) => onChange({ revision: event.target.value, map: {} })}
             >
-              <option value="head">The newest</option>
+              <option value="head">Latest</option>
               {revisions.data?.data.map(({ revision, message, created_at: createdAt }) => (
                 <option key={revision} value={String(revision)}>
                   {revision}
@@ -336,7 +336,7 @@ export function TestsetSection({ draft, onChange, errors }: TestsetSectionProps)
               min={1}
               placeholder="All"
               aria-invalid={hasError('/rows')}
-              title="So many, drawn at random; all of them when it is empty"
+              title="Random sample size; empty for all rows"
               value={draft.sample ?? ''}
               onChange={(event) =>
                 onChange({

@@ -216,7 +216,7 @@ function ResultActions({ evaluation, result }: { evaluation: Evaluation; result:
       {result.status === 'done' && !hasScript(result) && (
         <Button size="small" variant="quiet" onClick={() => void acceptAnswer(evaluation, result).catch(showError)}>
           <BadgeCheck aria-hidden className="size-3.5" />
-          Accept this answer
+          Accept answer
         </Button>
       )}
       {variant?.workflow && (
@@ -234,17 +234,19 @@ function ResultActions({ evaluation, result }: { evaluation: Evaluation; result:
 async function acceptAnswer({ id, testset }: Evaluation, result: Result): Promise<void> {
   const confirmed = await askConfirmation({
     title: 'Accept this answer?',
-    text: `A new revision of ${testset.name} expects it in this row. This evaluation stays as it is.`,
+    text: `It becomes the expected answer of this row in a new revision of ${testset.name}. This evaluation does not change.`,
     act: 'Accept',
   });
   if (!confirmed) return;
   const { head } = await queryClient.fetchQuery({ ...testsetQuery(testset.id), staleTime: 0 });
   const created = await api('post', '/api/testsets/{testset}/rows/from', {
     path: { testset: testset.id },
-    body: { base: head, source: { kind: 'result', run: id, result: result.id }, message: 'An answer was accepted' },
+    body: { base: head, source: { kind: 'result', run: id, result: result.id }, message: 'Accepted an answer' },
   });
   showToast(
-    created.unchanged ? 'The row expects this already.' : `Revision ${created.revision} of ${testset.name} expects it.`,
+    created.unchanged
+      ? 'This is already the expected answer.'
+      : `Saved as expected answer in revision ${created.revision} of ${testset.name}.`,
   );
 }
 
@@ -256,10 +258,10 @@ function Body({ evaluation, result }: { evaluation: Evaluation; result: Result }
       <Facts result={result} />
       {result.error && <ErrorMessage error={`${result.error.message} (${result.error.code})`} />}
       {!isScript && result.history.length > 0 && (
-        <section aria-label="Asked" className="min-w-0">
-          <h3 className="mb-1 text-[13px] font-medium text-muted">Asked</h3>
+        <section aria-label="Input" className="min-w-0">
+          <h3 className="mb-1 text-[13px] font-medium text-muted">Input</h3>
           <div className="max-h-[45dvh] overflow-y-auto rounded-xl border bg-surface p-3">
-            <ConversationView messages={result.history} label="What was sent" />
+            <ConversationView messages={result.history} label="Input messages" />
           </div>
         </section>
       )}
@@ -271,7 +273,7 @@ function Body({ evaluation, result }: { evaluation: Evaluation; result: Result }
       <SideBySide evaluation={evaluation} result={result} isScript={isScript} />
       <section aria-label="Scores" className="min-w-0">
         <h3 className="mb-1 text-[13px] font-medium text-muted">Scores</h3>
-        {result.scores.length === 0 && <p className="text-faint">No evaluator saw it.</p>}
+        {result.scores.length === 0 && <p className="text-faint">Not scored.</p>}
         <div className="grid items-start gap-2 @3xl:grid-cols-2">
           {result.scores.map((score) => (
             <ScoreCard key={score.evaluator} score={score} />
@@ -290,11 +292,11 @@ function Facts({ result }: { result: Result }): ReactNode {
   const facts = [
     result.latency_seconds !== null && formatMilliseconds(result.latency_seconds * 1000),
     result.first_output_seconds !== null &&
-      `first words after ${formatMilliseconds(result.first_output_seconds * 1000)}`,
+      `first output after ${formatMilliseconds(result.first_output_seconds * 1000)}`,
     (inputTokens !== undefined || outputTokens !== undefined) &&
       `${formatCompactNumber((inputTokens ?? 0) + (outputTokens ?? 0))} tokens`,
     result.cost !== null && formatDollars(result.cost),
-    result.finish && result.finish !== 'stop' && `ended by ${result.finish}`,
+    result.finish && result.finish !== 'stop' && `finish reason: ${result.finish}`,
     result.attempts > 1 && `${result.attempts} attempts`,
     ...(result.notes ?? []).map((note) => NOTES[note] ?? note),
   ].filter(Boolean);
@@ -302,10 +304,10 @@ function Facts({ result }: { result: Result }): ReactNode {
 }
 
 const NOTES: Readonly<Record<string, string>> = {
-  no_text: 'calls, but no text',
-  empty: 'an empty answer',
+  no_text: 'tool calls only',
+  empty: 'empty answer',
   refusal: 'refused',
-  data_only: 'data, but no text',
+  data_only: 'data only',
 };
 
 interface SideBySideProps {
@@ -324,17 +326,17 @@ export function SideBySide({ evaluation, result, isScript }: SideBySideProps): R
       <div className="grid items-start gap-3 @3xl:grid-cols-2">
         <Pane title="Expected">
           {hasExpected ? (
-            <ValueView value={result.expected} label="What was expected" namesAreCalls={hasToolEvaluator} />
+            <ValueView value={result.expected} label="Expected messages" namesAreCalls={hasToolEvaluator} />
           ) : (
-            <p className="text-faint">The row says nothing of what is expected.</p>
+            <p className="text-faint">No expected answer.</p>
           )}
         </Pane>
-        <Pane title="Answered">
+        <Pane title="Output">
           <Answer result={result} />
         </Pane>
       </div>
       {typeof result.expected === 'string' && result.text && result.text !== result.expected && (
-        <CollapsibleSection title="Differences, word by word">
+        <CollapsibleSection title="Word-by-word diff">
           <AnswerDiff from={result.expected} to={result.text} />
         </CollapsibleSection>
       )}
@@ -352,13 +354,9 @@ function Pane({ title, children }: { title: string; children: ReactNode }): Reac
 }
 
 function Answer({ result }: { result: Pick<Result, 'messages' | 'value' | 'text' | 'status'> }): ReactNode {
-  if (result.messages.length > 0) return <ConversationView messages={result.messages} label="What was answered" />;
-  if (Object.hasOwn(result, 'value')) return <ValueView value={result.value} label="What was answered" />;
-  return (
-    <p className="text-faint">
-      {result.text || (result.status === 'failed' ? 'There is no answer.' : 'Nothing was said.')}
-    </p>
-  );
+  if (result.messages.length > 0) return <ConversationView messages={result.messages} label="Output messages" />;
+  if (Object.hasOwn(result, 'value')) return <ValueView value={result.value} label="Output messages" />;
+  return <p className="text-faint">{result.text || (result.status === 'failed' ? 'No answer.' : 'Empty answer.')}</p>;
 }
 
 function Script({ result }: { result: Result }): ReactNode {
@@ -405,11 +403,11 @@ function TurnSection({
           <Expectations expect={turn.expect} checks={checks} />
         </div>
         <div className="min-w-0">
-          <h4 className="mb-1 text-xs text-muted">Said</h4>
+          <h4 className="mb-1 text-xs text-muted">Output</h4>
           {messages.length > 0 ? (
-            <ConversationView messages={messages} label={`What was said in turn ${index + 1}`} />
+            <ConversationView messages={messages} label={`Messages of turn ${index + 1}`} />
           ) : (
-            <p className="text-faint">Nothing was said.</p>
+            <p className="text-faint">No messages.</p>
           )}
         </div>
       </div>
@@ -424,7 +422,7 @@ function Expectations({ expect, checks }: { expect: unknown; checks: readonly Tu
     return Object.keys(expectation).length > 0 ? (
       <JsonBox value={expectation} />
     ) : (
-      <p className="text-faint">Nothing in particular.</p>
+      <p className="text-faint">No expectations.</p>
     );
   return (
     <ul className="flex flex-col gap-2">

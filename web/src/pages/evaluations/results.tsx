@@ -81,15 +81,15 @@ export function Results({ evaluation, query, setQuery, box }: ResultsProps): Rea
         <div className="flex flex-col items-center gap-2 px-6 py-10 text-center text-muted">
           {isFiltered(query) ? (
             <>
-              No result is like that.
+              No matching results.
               <Button size="small" onClick={() => setQuery({ ...EMPTY_RESULTS_QUERY, slice: query.slice })}>
-                Clear the filters
+                Clear filters
               </Button>
             </>
           ) : isActive(evaluation.state) ? (
-            'The first results are on their way.'
+            'Waiting for the first results…'
           ) : (
-            'Nothing was answered.'
+            'No results.'
           )}
         </div>
       )}
@@ -138,13 +138,13 @@ export function Results({ evaluation, query, setQuery, box }: ResultsProps): Rea
             {hasNextPage && !isFetchNextPageError && <Spinner label="Loading more" />}
             {isFetchNextPageError && (
               <>
-                More could not be read.
+                Couldn’t load more.
                 <Button size="small" onClick={() => void fetchNextPage()}>
                   Retry
                 </Button>
               </>
             )}
-            {!hasNextPage && rows.length > 20 && 'That is all.'}
+            {!hasNextPage && rows.length > 20 && 'No more results.'}
           </div>
         </div>
       )}
@@ -161,8 +161,8 @@ const ResultsHead = (): ReactNode => (
     )}
   >
     <span role="columnheader">Row</span>
-    <span role="columnheader">Asked</span>
-    <span role="columnheader">Answered</span>
+    <span role="columnheader">Input</span>
+    <span role="columnheader">Output</span>
     <span role="columnheader">Scores</span>
     <span role="columnheader" className="text-right">
       Latency
@@ -286,14 +286,14 @@ function Card({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }): 
       </div>
       <div role="gridcell" className="min-w-0">
         <span dir="auto" className="block truncate text-muted">
-          <span className="sr-only">Asked: </span>
+          <span className="sr-only">Input: </span>
           {text('in')}
         </span>
         {row.error ? (
           <FailureText row={row} />
         ) : (
           <span dir="auto" className="block truncate">
-            <span className="sr-only">Answered: </span>
+            <span className="sr-only">Output: </span>
             {text('out')}
           </span>
         )}
@@ -307,7 +307,7 @@ function Card({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }): 
 
 const FailureText = ({ row }: { row: ResultRow }): ReactNode => (
   <span dir="auto" className="block truncate text-bad" title={row.error?.message}>
-    {safeProse(row.error?.message ?? 'It failed.')}
+    {safeProse(row.error?.message ?? 'The run failed.')}
   </span>
 );
 
@@ -323,7 +323,7 @@ function Badges({ row, showNames }: { row: ResultRow; showNames: boolean }): Rea
   );
 }
 
-const SIDE_LABELS = { in: 'Asked', out: 'Answered' };
+const SIDE_LABELS = { in: 'Input', out: 'Output' };
 
 function Side({ evaluation, row, side, active, index, isDialogOpen }: LineProps & { side: 'in' | 'out' }): ReactNode {
   const preview = parsePreview(row[side]);
@@ -338,7 +338,7 @@ function Side({ evaluation, row, side, active, index, isDialogOpen }: LineProps 
       size="line"
       preview={preview}
       tabIndex={active ? 0 : -1}
-      label={`${SIDE_LABELS[side]} in row ${index + 1}`}
+      label={`${SIDE_LABELS[side]} of row ${index + 1}`}
       // oxlint-disable-next-line react/no-unstable-nested-components -- it is called, not mounted
       renderFull={() => <FullValue evaluation={evaluation.id} row={row} side={side} />}
     />
@@ -369,7 +369,7 @@ function FullValue({ evaluation, row, side }: { evaluation: string; row: ResultR
 }
 
 const FIELD = '!h-8 !w-auto max-w-44 min-w-0 text-[13px]';
-const OUTCOMES = { '': 'Any outcome', yes: 'Passed', no: 'Not passed', failed: 'No answer', error: 'Evaluator erred' };
+const OUTCOMES = { '': 'Any outcome', yes: 'Passed', no: 'Failed', failed: 'No answer', error: 'Evaluator error' };
 
 /** Filters, stored in the URL. */
 export function ResultFilters({
@@ -384,7 +384,7 @@ export function ResultFilters({
   const field = useRef<HTMLInputElement>(null);
   useCommand({
     id: 'results-search',
-    title: 'Search the results',
+    title: 'Search results',
     group: 'Evaluations',
     keys: '/',
     run: () => field.current?.focus(),
@@ -410,7 +410,7 @@ export function ResultFilters({
         value={query.search}
         onChange={(search) => setQuery({ ...query, search }, { replace: true })}
         field={field}
-        placeholder="Search what was asked and answered"
+        placeholder="Search inputs and outputs"
       />
       {evaluation.variants.length > 1 && (
         <FilterChoice
@@ -424,7 +424,7 @@ export function ResultFilters({
       {evaluation.evaluators.length > 1 && (
         <FilterChoice
           label="Evaluator"
-          allLabel="Any evaluator"
+          allLabel="All evaluators"
           value={query.evaluator}
           options={evaluation.evaluators.map(({ name }) => name)}
           onChange={(evaluator) => setQuery({ ...query, evaluator })}

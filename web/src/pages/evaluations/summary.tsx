@@ -29,13 +29,13 @@ export function SummarySection({ evaluation, summary, error, slice, onSlice, onS
   const columns = useQuery(testsetRevisionQuery(testset.id, String(testset.revision))).data?.kinds ?? [];
   const names = [...new Set(summary?.variants.flatMap(({ evaluators }) => evaluators.map(({ name }) => name)))];
   return (
-    <section aria-label="Figures" className="px-4 py-3 sm:px-6">
+    <section aria-label="Summary" className="px-4 py-3 sm:px-6">
       <div className="mb-2 flex flex-wrap items-center gap-2">
-        <h2 className="grow font-semibold">Figures</h2>
+        <h2 className="grow font-semibold">Summary</h2>
         {columns.length > 0 && (
           // oxlint-disable-next-line jsx-a11y/label-has-associated-control -- the choice is its child
           <label className="flex items-center gap-2 text-[13px] text-muted">
-            By column
+            Group by
             <Select
               className="h-7 w-auto max-w-48 text-[13px]"
               value={slice ?? ''}
@@ -160,7 +160,7 @@ function VariantLine({ evaluation, variant, summary, names, onShow }: LineProps)
           formatMilliseconds(p50 * 1000)
         )}
         {p95 !== null && (
-          <span className="block text-xs text-muted" title="One call in twenty takes longer">
+          <span className="block text-xs text-muted" title="95th percentile">
             p95 {formatMilliseconds(p95 * 1000)}
           </span>
         )}
@@ -202,7 +202,7 @@ function FigureCell({
           <IntervalBar figure={figure} scale={scale} />
         </div>
       ) : (
-        <span className="text-faint">No score</span>
+        <span className="text-faint">Not scored</span>
       )}
       <p className="mt-0.5 flex flex-wrap gap-x-2 text-xs text-muted">
         <span>{pluralize(figures.n, 'row')}</span>
@@ -213,7 +213,7 @@ function FigureCell({
             className="text-bad hover:underline"
             onClick={() => onShow({ ...filter, passed: false, status: null })}
           >
-            {Math.round((1 - figures.pass_rate) * figures.n).toLocaleString('en')} not passed
+            {Math.round((1 - figures.pass_rate) * figures.n).toLocaleString('en')} failed
           </button>
         )}
         {errors > 0 && (
@@ -222,10 +222,10 @@ function FigureCell({
             className="text-warn hover:underline"
             onClick={() => onShow({ ...filter, status: 'error', passed: null })}
           >
-            {pluralize(errors, 'error')}
+            {pluralize(errors, 'evaluator error')}
           </button>
         )}
-        {skipped > 0 && <span>{skipped.toLocaleString('en')} skipped</span>}
+        {skipped > 0 && <span>{skipped.toLocaleString('en')} not scored</span>}
         {flaky !== null && flaky > 0 && (
           <button
             type="button"
@@ -254,7 +254,7 @@ function SliceTables({ summary, names }: { summary: Summary; names: readonly str
     const scale = intervalScale(columns.flatMap(({ slices }) => slices.map(evaluatorFigure)));
     return (
       <div key={name} className="mt-3 overflow-x-auto rounded-xl border bg-surface">
-        <table aria-label={`${name}, by column`} className="w-full text-left text-[13px]">
+        <table aria-label={`${name}, by group`} className="w-full text-left text-[13px]">
           <thead className="text-xs text-faint">
             <tr className="border-b">
               <th scope="col" dir="auto" className="px-3 py-1.5 font-medium">
@@ -309,4 +309,4 @@ function SliceTables({ summary, names }: { summary: Summary; names: readonly str
 }
 
 const formatSliceValue = (value: unknown): string =>
-  typeof value === 'string' ? value || 'Empty text' : value === undefined ? 'Nothing' : JSON.stringify(value);
+  typeof value === 'string' ? value || 'Empty text' : value === undefined ? 'No value' : JSON.stringify(value);

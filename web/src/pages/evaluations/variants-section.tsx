@@ -33,7 +33,7 @@ export function VariantsSection({ drafts, columns, onChange, errors }: Props): R
   };
   const lastDraft = drafts.findLast(({ kind }) => kind === 'workflow');
   return (
-    <FormSection title="Variants" hint="What answers. With several, their answers are compared row by row.">
+    <FormSection title="Variants" hint="Workflows to run. Add several to compare them.">
       <div className="flex flex-col gap-2">
         {drafts.map((draft, index) => (
           <VariantView
@@ -75,7 +75,7 @@ export function VariantsSection({ drafts, columns, onChange, errors }: Props): R
           }
         >
           <Plus aria-hidden className="size-3.5" />
-          Answers from a column
+          Use existing answers from a column
         </Button>
       </div>
       <FieldErrors errors={errors.filter(({ path }) => path === '/variants')} />

@@ -18,7 +18,7 @@ import { queryFilter, EMPTY_QUERY, type TraceQuery } from '@/pages/traces/trace-
 const NO_SEEN_VALUES = {};
 
 export default function NewDialog({ onClose }: { onClose: () => void }): ReactNode {
-  useTitle('New online rule');
+  useTitle('New live evaluator');
   const [name, setName] = useState('');
   const [query, setQuery] = useState<TraceQuery>(EMPTY_QUERY);
   const [sample, setSample] = useState('10');
@@ -49,13 +49,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
   const otherErrors = errors.filter(({ path }) => !path.startsWith('/evaluators'));
   const missing = missingField(name, sample, perMinute, evaluators.length);
   return (
-    <Dialog
-      open
-      wide
-      onClose={onClose}
-      title="New rule"
-      description="Live traces are scored as they come, from now on."
-    >
+    <Dialog open wide onClose={onClose} title="New live evaluator" description="Scores new traces as they arrive.">
       <form
         noValidate
         onSubmit={(event) => {
@@ -69,13 +63,13 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
             <TextField
               dir="auto"
               maxLength={200}
-              placeholder="Refusals in the shop"
+              placeholder="Shop refusals"
               value={name}
               onChange={({ target }) => setName(target.value)}
             />
           </LabeledField>
         </div>
-        <FormSection title="Traces" hint="Which of them. Those of evaluations and judges are never scored.">
+        <FormSection title="Traces" hint="Traces to score. Traces of evaluations and judges are always excluded.">
           <div className="-mx-4">
             <ConditionChips query={query} seenValues={NO_SEEN_VALUES} onChange={setQuery} />
           </div>
@@ -85,7 +79,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
             trigger={
               <Button size="small">
                 <Plus aria-hidden className="size-3.5" />
-                {query.conditions.length === 0 ? 'All of them. Add a filter' : 'Add a filter'}
+                {query.conditions.length === 0 ? 'All traces. Add a filter' : 'Add a filter'}
               </Button>
             }
           />
@@ -93,7 +87,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
             <LabeledField label="Sample" hint="percent">
               <NumberField min={0} max={100} step="any" value={sample} onChange={setSample} />
             </LabeledField>
-            <LabeledField label="At most" hint="a minute">
+            <LabeledField label="Limit" hint="per minute">
               <NumberField min={1} max={10_000} value={perMinute} onChange={setPerMinute} />
             </LabeledField>
             <SessionSwitch checked={session} onChange={setSession} />
@@ -113,7 +107,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
           <div className="ml-auto flex gap-2">
             <Button onClick={onClose}>Cancel</Button>
             <Button variant="main" type="submit" disabled={missing !== null || create.isPending}>
-              {create.isPending ? 'One moment…' : 'Begin'}
+              {create.isPending ? 'Creating…' : 'Create'}
             </Button>
           </div>
         </footer>
@@ -124,12 +118,12 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
 
 /** What is missing, as text; null if the rule can start. */
 function missingField(name: string, sample: string, perMinute: string, evaluators: number): string | null {
-  if (!name.trim()) return 'Give it a name.';
+  if (!name.trim()) return 'Enter a name.';
   if (sample.trim() === '' || !(Number(sample) > 0 && Number(sample) <= 100))
-    return 'The sample is more than 0 and at most 100 percent.';
+    return 'The sample must be more than 0% and at most 100%.';
   if (!(Number.isInteger(Number(perMinute)) && Number(perMinute) >= 1 && Number(perMinute) <= 10_000))
-    return 'How many a minute? From 1 to 10,000.';
-  return evaluators === 0 ? 'Add an evaluator: what is a good answer?' : null;
+    return 'The limit must be between 1 and 10,000 per minute.';
+  return evaluators === 0 ? 'Add an evaluator.' : null;
 }
 
 const evaluatorBody = ({ key, name, parameters }: EvaluatorDraft) => ({
@@ -155,7 +149,9 @@ const SessionSwitch = (props: { checked: boolean; onChange: (checked: boolean) =
     <Switch label="Whole sessions" {...props} />
     <span>
       <span className="font-medium">Whole sessions</span>
-      <span className="block text-[13px] text-muted">Each is scored as one conversation, after 10 idle minutes.</span>
+      <span className="block text-[13px] text-muted">
+        Score each session as one conversation after 10 idle minutes.
+      </span>
     </span>
   </div>
 );

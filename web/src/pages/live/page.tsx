@@ -31,38 +31,36 @@ import {
 const NewDialog = lazy(() => import('./new-dialog'));
 
 export default function LiveRulesPage(): ReactNode {
-  useTitle('Online rules');
+  useTitle('Live evaluators');
   const [params, setParams] = useSearchParams();
   const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(rulePagesQuery());
   const rules = data?.pages.flatMap((page) => page.data) ?? [];
   const open = () => setParams({ new: '1' });
-  useCommand({ id: 'new-rule', title: 'New online rule', group: 'Online rules', run: open });
+  useCommand({ id: 'new-rule', title: 'New live evaluator', group: 'Live evaluators', run: open });
   return (
     <div className="flex h-full flex-col">
       <header className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-surface px-4 py-2.5 sm:px-6">
-        <h1 className="mr-auto text-base font-semibold">Online rules</h1>
+        <h1 className="mr-auto text-base font-semibold">Live evaluators</h1>
         <Button variant="main" onClick={open}>
           <Plus aria-hidden className="size-4" />
-          New rule
+          New live evaluator
         </Button>
       </header>
       <div className="min-h-0 grow overflow-y-auto px-4 py-4 sm:px-6">
         {error && !data && <LoadError error={error} onRetry={refetch} />}
         {!data && !error && <Spinner />}
         {data && rules.length === 0 && (
-          <EmptyState title="No rules yet" icon={<Radio />}>
-            <p>
-              A rule scores a share of your live traffic with evaluators, as traces come in, and shows how many pass.
-            </p>
+          <EmptyState title="No live evaluators yet" icon={<Radio />}>
+            <p>A live evaluator scores a sample of your traffic as traces arrive and shows how many pass.</p>
             <p className="my-4">
               <Button variant="main" onClick={open}>
                 <Plus aria-hidden className="size-4" />
-                New rule
+                New live evaluator
               </Button>
             </p>
           </EmptyState>
         )}
-        <ul aria-label="Rules" className="mx-auto flex max-w-5xl flex-col gap-3">
+        <ul aria-label="Live evaluators" className="mx-auto flex max-w-5xl flex-col gap-3">
           {rules.map((rule) => (
             <RuleCard key={rule.id} rule={rule} />
           ))}
@@ -93,8 +91,8 @@ export function RuleCard({ rule }: { rule: Rule }): ReactNode {
   const remove = async () => {
     if (
       !(await askConfirmation({
-        title: 'Delete this rule?',
-        text: 'Its scores go with it. The traces stay.',
+        title: 'Delete this live evaluator?',
+        text: `“${rule.name}” and its scores will be deleted. The traces are kept.`,
         act: 'Delete',
         danger: true,
       }))
@@ -104,7 +102,7 @@ export function RuleCard({ rule }: { rule: Rule }): ReactNode {
     await refreshRules();
   };
   const enabled = toggle.isPending ? toggle.variables : rule.enabled;
-  const subject = rule.session ? 'sessions' : 'them';
+  const subject = rule.session ? ' of sessions' : '';
   return (
     <li aria-label={rule.name} className="min-w-0 rounded-xl border bg-surface">
       <div className="flex items-start gap-3 px-4 py-3">
@@ -113,19 +111,19 @@ export function RuleCard({ rule }: { rule: Rule }): ReactNode {
             {safeProse(rule.name)}
           </h2>
           <p dir="auto" className="text-[13px] wrap-anywhere text-muted">
-            {safeProse(formatFilter(rule.filter))} · {formatSample(rule.sample)} of {subject} · at most{' '}
-            {rule.per_minute.toLocaleString('en')} a minute
+            {safeProse(formatFilter(rule.filter))} · samples {formatSample(rule.sample)}
+            {subject} · max {rule.per_minute.toLocaleString('en')}/min
           </p>
         </div>
         <span className="flex items-center gap-2 pt-0.5">
           <span aria-hidden className="text-[13px] text-muted">
             {enabled ? 'On' : 'Off'}
           </span>
-          <Switch label={`Score with ${rule.name}`} checked={enabled} onChange={(isOn) => toggle.mutate(isOn)} />
+          <Switch label={`Enable ${rule.name}`} checked={enabled} onChange={(isOn) => toggle.mutate(isOn)} />
         </span>
         <Menu
           trigger={
-            <IconButton label={`More of ${rule.name}`} size="small">
+            <IconButton label={`More actions for ${rule.name}`} size="small">
               <MoreHorizontal />
             </IconButton>
           }
@@ -181,7 +179,10 @@ function RuleFigures({ rule }: { rule: Rule }): ReactNode {
 }
 
 function FigureRow({ total: { evaluator, n, passRate, mean, skipped, errors } }: { total: EvaluatorTotal }): ReactNode {
-  const details = [skipped > 0 && `${skipped.toLocaleString('en')} skipped`, errors > 0 && pluralize(errors, 'error')]
+  const details = [
+    skipped > 0 && `${skipped.toLocaleString('en')} not scored`,
+    errors > 0 && pluralize(errors, 'evaluator error'),
+  ]
     .filter(Boolean)
     .join(', ');
   return (
@@ -199,12 +200,12 @@ function FigureRow({ total: { evaluator, n, passRate, mean, skipped, errors } }:
 }
 
 function formatTotal(n: number, passRate: number | null, mean: number | null): string {
-  if (n === 0) return 'Nothing yet';
+  if (n === 0) return 'No scores yet';
   if (passRate !== null) return `${formatPercent(passRate)} passed`;
-  return mean === null ? '–' : `${formatScore(mean)} on average`;
+  return mean === null ? '–' : `average ${formatScore(mean)}`;
 }
 
 const scoredText = ({ done, waiting, dropped }: RuleStats, noun: string): string =>
-  ` · ${pluralize(done, noun)} scored in all${countText(waiting, 'waiting')}${countText(dropped, 'dropped')}`;
+  ` · ${pluralize(done, noun)} scored${countText(waiting, 'waiting')}${countText(dropped, 'dropped')}`;
 
 const countText = (count: number, word: string): string => (count > 0 ? `, ${count.toLocaleString('en')} ${word}` : '');

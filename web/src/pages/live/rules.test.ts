@@ -11,12 +11,12 @@ test('formats a filter as a sentence, or as JSON if the form cannot express it',
         { attribute: 'http.route', op: 'exists' },
       ],
     }),
-  ).toBe('Model is one of a, b or http.route is there');
+  ).toBe('Model is one of a, b or http.route exists');
   expect(formatFilter({ and: [{ or: [] }] })).toBe('{"and":[{"or":[]}]}');
 });
 
 test('formats a sample as a percentage with up to three digits', () => {
-  expect([1, 0.1, 0.005, 0.333].map(formatSample)).toEqual(['100 %', '10 %', '0.5 %', '33.3 %']);
+  expect([1, 0.1, 0.005, 0.333].map(formatSample)).toEqual(['100%', '10%', '0.5%', '33.3%']);
 });
 
 test('totals the days by evaluator, weighted by the number of scores', () => {

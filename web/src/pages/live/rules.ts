@@ -6,8 +6,8 @@ import { api, type ResponseBody, type Schemas } from '@/api/client';
 import { isObject } from '@/components/forms/json-schema';
 import { conditionText, OPS, type Condition } from '@/pages/traces/trace-query';
 
-export type Rule = Schemas['RuleView'];
-export type RuleStats = Schemas['RuleStats'];
+export type Rule = Schemas['LiveEvaluatorView'];
+export type RuleStats = Schemas['LiveEvaluatorStats'];
 
 const POLL_INTERVAL_MS = 10_000;
 export const STATS_DAYS = 7;
@@ -59,8 +59,8 @@ function formatCondition(leaf: unknown): string | null {
   return [subject, verb, shownValue].filter(Boolean).join(' ');
 }
 
-/** `10 % of them`, `0.5 %` */
-export const formatSample = (sample: number): string => `${Number((sample * 100).toPrecision(3))} %`;
+/** `10%`, `0.5%` */
+export const formatSample = (sample: number): string => `${Number((sample * 100).toPrecision(3))}%`;
 
 export interface EvaluatorTotal {
   evaluator: string;

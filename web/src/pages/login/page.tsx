@@ -33,7 +33,7 @@ export default function LoginPage(): ReactNode {
         <header className="flex flex-col items-center gap-2 text-center">
           <img src={icon} alt="" className="size-10" />
           <h1 className="text-xl font-semibold">Palaver</h1>
-          <p className="text-muted">This server wants a key.</p>
+          <p className="text-muted">Enter your API key.</p>
         </header>
         <form
           className="flex flex-col gap-3 rounded-2xl border bg-surface p-5"
@@ -42,7 +42,7 @@ export default function LoginPage(): ReactNode {
             login.mutate();
           }}
         >
-          <LabeledField label="Key">
+          <LabeledField label="API key">
             <TextField
               ref={focusRef}
               type="password"
@@ -63,10 +63,10 @@ export default function LoginPage(): ReactNode {
           </Button>
         </form>
         <div className="text-center text-[13px] text-muted">
-          <p>Who has a shell on the server makes a key there:</p>
+          <p>To create a key, run this on the server:</p>
           <div className="mt-1.5 flex items-center gap-1 rounded-lg border bg-surface py-1 pr-1 pl-3 text-left">
             <code className="min-w-0 grow font-mono text-xs wrap-anywhere text-ink">{COMMAND}</code>
-            <CopyButton text={COMMAND} label="Copy the command" />
+            <CopyButton text={COMMAND} label="Copy command" />
           </div>
         </div>
       </div>

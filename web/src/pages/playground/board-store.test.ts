@@ -173,7 +173,7 @@ describe('a draft', () => {
   test('is created by the next attempt after a failure', async () => {
     const store = BoardStore.draft(DRAFT);
     server.isOffline = true;
-    await expect(store.ensure()).rejects.toThrow('cannot be reached');
+    await expect(store.ensure()).rejects.toThrow('Cannot reach the server');
     server.isOffline = false;
     expect((await store.ensure()).id).toBe('brd_1');
   });

@@ -140,8 +140,7 @@ export class BoardStore {
     this.#set({ ...board, cells: this.#cellsOf(theirs) });
     this.#unsaved = hasLocalChanges;
     if (hasLocalChanges) this.#scheduleSave(0);
-    if (isOverruled)
-      throw new Error('This board was changed elsewhere; what is shown now is the newer one.', { cause });
+    if (isOverruled) throw new Error('This board was changed elsewhere. Showing the latest version.', { cause });
   }
 
   #scheduleSave(milliseconds: number): void {

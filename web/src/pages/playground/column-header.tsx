@@ -148,7 +148,7 @@ function SaveVariantForm({ column, onSaved }: { column: Column; onSaved: (varian
       });
     await cache.invalidateQueries({ queryKey: ['variants', column.workflow] });
     onSaved(name);
-    showToast(existing ? `Saved as version ${existing.head + 1} of ${name}.` : `Saved as the variant ${name}.`);
+    showToast(existing ? `Saved as version ${existing.head + 1} of ${name}.` : `Saved as variant ${name}.`);
   };
   return (
     <form
@@ -159,8 +159,8 @@ function SaveVariantForm({ column, onSaved }: { column: Column; onSaved: (varian
       }}
     >
       <TextField
-        aria-label="Name of the variant"
-        placeholder="Name of the variant"
+        aria-label="Variant name"
+        placeholder="Variant name"
         value={name}
         onChange={(event) => setName(event.target.value)}
         pattern="[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}"
@@ -187,7 +187,7 @@ export function AddColumn(): ReactNode {
   useCommand(
     lastColumn && {
       id: 'add-variant',
-      title: 'Add a variant',
+      title: 'Add variant',
       group: 'Chat',
       keys: 'alt+v',
       run: () => add(lastColumn.workflow, lastColumn.variant, lastColumn.parameters),
@@ -204,12 +204,12 @@ export function AddColumn(): ReactNode {
       {lastColumn && (
         <>
           <MenuItem onSelect={() => add(lastColumn.workflow, lastColumn.variant, lastColumn.parameters)}>
-            {lastColumn.workflow} once more
+            Duplicate {lastColumn.workflow}
           </MenuItem>
           <MenuLine />
         </>
       )}
-      <MenuTitle>Another workflow</MenuTitle>
+      <MenuTitle>Add workflow</MenuTitle>
       {workflows
         .filter((workflow) => board.mode === 'single' || workflow.is_chat)
         .map((workflow) => (

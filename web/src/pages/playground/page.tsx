@@ -35,7 +35,7 @@ export function PlaygroundPage({ id }: { id: string | undefined }): ReactNode {
     gcTime: 0,
     structuralSharing: false, // A store with methods, not a plain value.
     queryFn: async ({ signal }) => {
-      if (!bootstrap.data) throw new Error('Nothing was told.');
+      if (!bootstrap.data) throw new Error('Bootstrap data is missing.');
       // Refetch when returning: boards and workflows may have changed.
       const fetchBootstrap = (staleTime: number) => queryClient.fetchQuery({ ...bootstrapQuery(), staleTime });
       let fresh = id === undefined ? await fetchBootstrap(2000) : bootstrap.data;
@@ -157,7 +157,7 @@ export function Toolbar({ title, isStandalone }: { title: string; isStandalone: 
         </h1>
       ) : (
         <input
-          aria-label="Name of the board"
+          aria-label="Board name"
           className={cn(
             'field-sizing-content h-8 max-w-[50vw] min-w-24 truncate',
             'rounded-md bg-transparent px-1 font-semibold hover:bg-sunken',
@@ -190,7 +190,7 @@ function Modes(): ReactNode {
   );
   const modes = [
     { value: 'chat' as const, label: 'Chat', icon: <MessagesSquare className="size-3.5" />, isAvailable: hasOnlyChats },
-    { value: 'single' as const, label: 'Single turn', icon: <Rows3 className="size-3.5" />, isAvailable: true },
+    { value: 'single' as const, label: 'Single-turn', icon: <Rows3 className="size-3.5" />, isAvailable: true },
   ];
   return (
     <div role="radiogroup" aria-label="Mode" className="flex rounded-lg bg-sunken p-0.5">
@@ -201,7 +201,7 @@ function Modes(): ReactNode {
           role="radio"
           aria-checked={board.mode === value}
           disabled={!isAvailable}
-          title={isAvailable ? undefined : 'One of the workflows is not a chat'}
+          title={isAvailable ? undefined : 'Unavailable: the board has a single-turn workflow'}
           onClick={() => store.change((old) => ({ ...old, mode: value }))}
           className={cn(
             'flex h-6 items-center gap-1.5 rounded-md px-2 text-[13px] disabled:opacity-40',

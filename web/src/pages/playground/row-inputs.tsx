@@ -144,7 +144,7 @@ export function RowHeader({ row, number }: Props): ReactNode {
             </Button>
           }
         >
-          <h3 className="mb-3 font-semibold">Inputs of this thread</h3>
+          <h3 className="mb-3 font-semibold">Thread inputs</h3>
           <SchemaForm
             schema={schema}
             value={row.inputs ?? {}}

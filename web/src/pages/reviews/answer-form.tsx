@@ -75,7 +75,7 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
     document.addEventListener('keydown', onKey);
     return () => document.removeEventListener('keydown', onKey);
   }, []);
-  useCommand({ id: 'review-save', title: 'Save the answers and go on', group: 'Review', keys: 'mod+enter', run: save });
+  useCommand({ id: 'review-save', title: 'Save and next', group: 'Review', keys: 'mod+enter', run: save });
   return (
     <form
       aria-label="Questions"
@@ -99,7 +99,7 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
           />
         ))}
         <div className="pl-3.5">
-          <LabeledField label="Comment" hint="if you like">
+          <LabeledField label="Comment" hint="optional">
             <TextArea
               dir="auto"
               maxLength={4000}
@@ -124,17 +124,17 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
         )}
         {isSubmitted && missing.length > 0 && (
           <p role="status" className="text-xs text-bad" dir="auto">
-            {missing.map(questionTitle).join(', ')}: wants an answer.
+            Answer required: {missing.map(questionTitle).join(', ')}
           </p>
         )}
         {isSubmitted && missing.length === 0 && isEmpty && (
           <p role="status" className="text-xs text-bad">
-            Nothing is answered yet. You can skip it.
+            Answer at least one question, or skip this item.
           </p>
         )}
         <div className="flex gap-2">
           <Button type="submit" variant="main" disabled={busy} className="grow">
-            {busy ? 'One moment…' : 'Save and next'}
+            {busy ? 'Saving…' : 'Save and next'}
           </Button>
           <Button disabled={busy} onClick={onSkip}>
             Skip
@@ -145,13 +145,13 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
             <Kbd>1</Kbd>…<Kbd>9</Kbd> choose
           </span>
           <span>
-            <Kbd>Enter</Kbd> saves
+            <Kbd>Enter</Kbd> save
           </span>
           <span>
-            <Kbd>S</Kbd> skips
+            <Kbd>S</Kbd> skip
           </span>
           <span>
-            <Kbd>{formatShortcut('mod+enter')}</Kbd> saves while you write
+            <Kbd>{formatShortcut('mod+enter')}</Kbd> save while typing
           </span>
         </p>
       </footer>
@@ -207,7 +207,7 @@ export function QuestionField({ question, value, active, missing, onFocus, onCha
             onClick={() => onChange(undefined)}
             className="mt-1 text-xs text-muted hover:text-accent hover:underline"
           >
-            Take it back
+            Clear answer
           </button>
         )}
       </div>

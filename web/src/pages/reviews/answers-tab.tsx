@@ -23,7 +23,7 @@ export function AnswersSection({ review }: { review: Review }): ReactNode {
       <h2 className="font-semibold">Answers</h2>
       <p className="mb-2 text-[13px] text-muted">
         {review.progress.reviewers.length === 0
-          ? 'Nobody has answered yet.'
+          ? 'No answers yet.'
           : review.progress.reviewers
               .map(
                 ({ reviewer, answered, skipped }) =>
@@ -53,8 +53,8 @@ const STATE_BADGES = {
   open: null,
   done: <Badge tone="good">Done</Badge>,
   gone: (
-    <Badge tone="warn" title="What it is about is no longer there">
-      Gone
+    <Badge tone="warn" title="The reviewed result no longer exists">
+      Deleted
     </Badge>
   ),
 };
@@ -122,16 +122,16 @@ export function AgreementSection({ review }: { review: Review }): ReactNode {
     <section aria-label="Agreement" className="min-w-0">
       <h2 className="font-semibold">Agreement</h2>
       <p className="mb-2 text-[13px] text-muted">
-        Of the items that both have answered: how many alike, and Cohen’s kappa, which takes away what chance alone
-        would give. Of scores, a near miss is less of a disagreement than a far one.
+        For items that both answered: the share of equal answers, and Cohen’s kappa, which corrects for agreement by
+        chance. For scores, close values count as partial agreement.
       </p>
       {error && <LoadError error={error} onRetry={refetch} />}
       {!data && !error && <Spinner />}
       {data && rows.length === 0 && (
         <p className="text-faint">
           {review.reviewers < 2
-            ? 'Each item is answered by one person, so there is nobody to agree with.'
-            : 'There is none yet: no two have answered the same item.'}
+            ? 'Agreement needs at least two reviewers per item.'
+            : 'No two reviewers have answered the same item yet.'}
         </p>
       )}
       {rows.length > 0 && (
@@ -145,12 +145,12 @@ export function AgreementSection({ review }: { review: Review }): ReactNode {
                 )}
               >
                 <th scope="col">Question</th>
-                <th scope="col">Who</th>
+                <th scope="col">Reviewers</th>
                 <th scope="col" className="text-right">
                   Items
                 </th>
                 <th scope="col" className="text-right">
-                  Alike
+                  Equal answers
                 </th>
                 <th scope="col">Kappa</th>
               </tr>
@@ -179,11 +179,14 @@ function AgreementRow({ row: { question, raters, kind, n, percent, kappa } }: { 
       </td>
       <td className="text-right tabular-nums">{n.toLocaleString('en')}</td>
       <td className="text-right whitespace-nowrap tabular-nums">
-        {percent === null ? '–' : `${Math.round(percent)} %`}
+        {percent === null ? '–' : `${Math.round(percent)}%`}
       </td>
       <td className="whitespace-nowrap tabular-nums">
         {kappa === null ? (
-          <span className="text-faint" title="One of them always says the same, or there is nothing to compare.">
+          <span
+            className="text-faint"
+            title="Undefined: one of them always gives the same answer, or there is nothing to compare."
+          >
             –
           </span>
         ) : (

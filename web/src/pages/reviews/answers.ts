@@ -51,8 +51,8 @@ export const questionTitle = ({ title, key }: Pick<ReviewQuestion, 'title' | 'ke
 /** Parse a score; returns an error text if it is no number or out of range. */
 export function parseScore(text: string, range: ReviewQuestion['range']): number | string {
   const value = text.trim() === '' ? Number.NaN : Number(text);
-  if (!Number.isFinite(value)) return 'A number, please.';
-  if (range && (value < range[0] || value > range[1])) return `A number from ${range[0]} to ${range[1]}, please.`;
+  if (!Number.isFinite(value)) return 'Enter a number.';
+  if (range && (value < range[0] || value > range[1])) return `Enter a number from ${range[0]} to ${range[1]}.`;
   return value;
 }
 
@@ -74,7 +74,7 @@ export function formatAnswer(value: unknown): string {
 
 /** Usual name of a kappa (Landis and Koch, 1977). */
 export function describeKappa(kappa: number): string {
-  if (kappa < 0) return 'less than by chance';
+  if (kappa < 0) return 'worse than chance';
   if (kappa <= 0.2) return 'slight';
   if (kappa <= 0.4) return 'fair';
   if (kappa <= 0.6) return 'moderate';

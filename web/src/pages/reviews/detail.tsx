@@ -52,7 +52,9 @@ export default function ReviewPage({ id }: { id: string }): ReactNode {
         </div>
       )}
       {tab === 'queue' && review.state === 'closed' && (
-        <EmptyState title="This review is closed">Nobody is asked any more. What was said is under Answers.</EmptyState>
+        <EmptyState title="This review is closed">
+          It no longer accepts answers. Existing ones are in the Answers tab.
+        </EmptyState>
       )}
       {tab === 'queue' &&
         review.state === 'open' &&
@@ -89,14 +91,14 @@ export function ReviewHeader({ review, tab, onTab, name, onName }: Props): React
   const change = (body: { name?: string; state?: 'open' | 'closed' }) =>
     api('patch', '/api/reviews/{review}', { path, body }).then(() => invalidateReview(id));
   const rename = async () => {
-    const newName = await askText({ title: 'Rename the review', label: 'Name', value: review.name, act: 'Rename' });
+    const newName = await askText({ title: 'Rename review', label: 'Name', value: review.name, act: 'Rename' });
     if (newName) await change({ name: newName });
   };
   const remove = async () => {
     if (
       !(await askConfirmation({
         title: 'Delete this review?',
-        text: 'All answers go with it. What was reviewed stays.',
+        text: `“${review.name}” and all its answers will be deleted. The reviewed results are kept.`,
         act: 'Delete',
         danger: true,
       }))
@@ -104,7 +106,7 @@ export function ReviewHeader({ review, tab, onTab, name, onName }: Props): React
       return;
     await api('delete', '/api/reviews/{review}', { path });
     void queryClient.invalidateQueries({ queryKey: ['reviews'] });
-    showToast('The review is deleted.');
+    showToast('Review deleted.');
     navigate('/reviews');
   };
   const isOpen = review.state === 'open';
@@ -122,11 +124,11 @@ export function ReviewHeader({ review, tab, onTab, name, onName }: Props): React
             {safeProse(review.name)}
           </h1>
           {!isOpen && <Badge>Closed</Badge>}
-          {review.blind && <Badge title="Scores and variants are not shown">Blind</Badge>}
+          {review.blind && <Badge title="Scores and variants are hidden">Blind</Badge>}
         </div>
         <p className="mt-0.5 text-[13px] text-muted">
           {pluralize(review.items, 'item')} × {pluralize(review.reviewers, 'reviewer')}
-          {progress.gone > 0 && <span className="text-warn"> · {progress.gone.toLocaleString('en')} gone</span>}
+          {progress.gone > 0 && <span className="text-warn"> · {progress.gone.toLocaleString('en')} deleted</span>}
           {' · '}
           <time dateTime={review.created_at} title={formatDateTime(review.created_at)}>
             {formatTimeAgo(review.created_at)}
@@ -136,16 +138,16 @@ export function ReviewHeader({ review, tab, onTab, name, onName }: Props): React
               {' '}
               ·{' '}
               <Link href={`/evaluations/${review.run}`} className="hover:text-accent hover:underline">
-                its evaluation
+                Evaluation
               </Link>
             </>
           )}
           {name && (
             <>
               {' '}
-              · you are <bdi className="font-medium text-ink">{safeProse(name)}</bdi>{' '}
+              · reviewing as <bdi className="font-medium text-ink">{safeProse(name)}</bdi>{' '}
               <button type="button" onClick={onName} className="text-accent hover:underline">
-                not you?
+                Change name
               </button>
             </>
           )}
@@ -173,7 +175,7 @@ export function ReviewHeader({ review, tab, onTab, name, onName }: Props): React
             icon={isOpen ? <Lock /> : <LockOpen />}
             onSelect={() => void change({ state: isOpen ? 'closed' : 'open' }).catch(showError)}
           >
-            {isOpen ? 'Close: take no more answers' : 'Open again'}
+            {isOpen ? 'Close review' : 'Reopen review'}
           </MenuItem>
           <DeleteMenuItem onSelect={() => void remove().catch(showError)} />
         </Menu>
@@ -187,8 +189,8 @@ export function ReviewerForm({ onName }: { onName: (name: string) => void }): Re
   const [text, setText] = useState(() => storedReviewer() ?? '');
   const name = text.trim();
   return (
-    <EmptyState title="Who are you?" icon={<UserRound />}>
-      <p>Your answers are kept under your name, to be compared with those of others.</p>
+    <EmptyState title="Enter your name" icon={<UserRound />}>
+      <p>Your answers are saved under this name, so they can be compared with those of other reviewers.</p>
       <form
         className="mt-4 flex gap-2"
         onSubmit={(event) => {
@@ -207,7 +209,7 @@ export function ReviewerForm({ onName }: { onName: (name: string) => void }): Re
           onChange={(event) => setText(event.target.value)}
         />
         <Button type="submit" variant="main" disabled={!name}>
-          Begin
+          Start
         </Button>
       </form>
     </EmptyState>

@@ -7,9 +7,9 @@ export type QuestionKind = NonNullable<ReviewQuestion['type']>;
 
 export const QUESTION_KINDS: Readonly<Record<QuestionKind, string>> = {
   boolean: 'Yes or no',
-  choice: 'A choice',
-  score: 'A score',
-  text: 'Words',
+  choice: 'Choice',
+  score: 'Score',
+  text: 'Free text',
 };
 
 export interface QuestionDraft {
@@ -90,24 +90,23 @@ export const parseChoices = (text: string): string[] => [
 export function missingField({ run, sample, questions }: ReviewDraft): string | null {
   if (!run) return 'Choose an evaluation.';
   if (sample.trim() !== '' && !(Number.isInteger(Number(sample)) && Number(sample) >= 1))
-    return 'How many answers? Leave it empty for all.';
+    return 'The sample size must be a whole number; leave it empty for all answers.';
   if (questions?.length === 0) return 'Add a question.';
   const keys = (questions ?? []).map(questionKey);
   for (const [index, question] of (questions ?? []).entries()) {
     const error = questionError(question);
     if (error) return `Question ${index + 1}: ${error}`;
-    if (keys.indexOf(keys[index] ?? '') !== index) return `Question ${index + 1} has the key of another one.`;
+    if (keys.indexOf(keys[index] ?? '') !== index) return `Question ${index + 1}: key already in use.`;
   }
   return null;
 }
 
 function questionError(question: QuestionDraft): string | null {
-  if (!questionKey(question)) return 'what is asked?';
-  if (question.type === 'choice' && parseChoices(question.choices).length < 2)
-    return 'a choice has at least two answers.';
+  if (!questionKey(question)) return 'enter a question.';
+  if (question.type === 'choice' && parseChoices(question.choices).length < 2) return 'enter at least two choices.';
   const [min, max] = [parseNumber(question.min), parseNumber(question.max)];
   return question.type === 'score' && (min === null || max === null || min >= max)
-    ? 'a score runs from a lowest to a highest number.'
+    ? 'the lowest score must be less than the highest.'
     : null;
 }
 

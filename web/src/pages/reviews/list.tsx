@@ -93,12 +93,12 @@ function ReviewResults({
 }
 
 function NoReviews({ isFiltered, onNew }: { isFiltered: boolean; onNew: () => void }): ReactNode {
-  if (isFiltered) return <EmptyState title="No review is like that">The search looks at names.</EmptyState>;
+  if (isFiltered) return <EmptyState title="No matching reviews">Search covers review names only.</EmptyState>;
   return (
     <EmptyState title="No reviews yet" icon={<UsersRound />}>
       <p>
-        A review asks people what they think of answers, one at a time, and says how much they agree with each other and
-        with your judges.
+        In a review, people rate answers one at a time. It shows how far they agree with each other and with your
+        judges.
       </p>
       <p className="my-4">
         <Button variant="main" onClick={onNew}>
@@ -107,11 +107,11 @@ function NoReviews({ isFiltered, onNew }: { isFiltered: boolean; onNew: () => vo
         </Button>
       </p>
       <p className="text-[13px]">
-        It needs answers: those of an{' '}
+        To create one, first run an{' '}
         <Link href="/evaluations" className="text-accent underline underline-offset-2">
           evaluation
-        </Link>{' '}
-        that has run.
+        </Link>
+        .
       </p>
     </EmptyState>
   );
@@ -136,7 +136,7 @@ export function ReviewListItem({ row }: { row: ReviewRow }): ReactNode {
               {safeProse(row.name)}
             </span>
             {row.state === 'closed' && <Badge>Closed</Badge>}
-            {row.blind && <Badge title="Reviewers see neither scores nor which variant answered">Blind</Badge>}
+            {row.blind && <Badge title="Scores and variants are hidden from reviewers">Blind</Badge>}
           </span>
           <span className="block truncate text-xs text-muted" dir="auto" title={row.questions.join(', ')}>
             {safeProse(row.questions.join(', '))} ·{' '}
@@ -162,16 +162,14 @@ function AgreementText({ row }: { row: ReviewRow }): ReactNode {
   const agreements = summarizeAgreement(data?.agreement ?? []);
   if (agreements.length === 0) {
     return (
-      <span className="text-xs text-faint">
-        {row.reviewers < 2 ? 'One reviewer each' : 'No two have answered the same yet'}
-      </span>
+      <span className="text-xs text-faint">{row.reviewers < 2 ? 'One reviewer per item' : 'No shared items yet'}</span>
     );
   }
   return (
     <span className="flex min-w-0 flex-col text-xs" aria-label="Agreement" role="group">
       {agreements.slice(0, 3).map(({ question, percent, kappa }) => (
         <span key={question} className="flex min-w-0 gap-1.5 tabular-nums">
-          <span className="w-11 shrink-0">{Math.round(percent)} %</span>
+          <span className="w-11 shrink-0">{Math.round(percent)}%</span>
           <span className="w-13 shrink-0 text-muted">
             {kappa === null ? '' : `κ ${formatScore(Math.round(kappa * 100) / 100)}`}
           </span>

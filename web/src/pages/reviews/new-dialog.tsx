@@ -49,7 +49,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
   });
   const missing = missingField(draft);
   return (
-    <Dialog open wide onClose={onClose} title="New review" description="People are asked about answers, one at a time.">
+    <Dialog open wide onClose={onClose} title="New review" description="Reviewers rate answers one at a time.">
       <form
         noValidate
         onSubmit={(event) => {
@@ -57,7 +57,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
           if (!missing) create.mutate();
         }}
       >
-        <FormSection title="Answers" hint="What people look at. It is chosen once, when the review begins.">
+        <FormSection title="Answers" hint="Answers to review. They cannot be changed later.">
           <AnswersFields draft={draft} onChange={change} />
           {evaluation.error && (
             <div className="mt-2">
@@ -70,9 +70,9 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
           hasHumanEvaluators={evaluation.data?.evaluators.some(({ key }) => key === 'human') ?? false}
           onChange={(questions) => change({ questions })}
         />
-        <FormSection title="People">
+        <FormSection title="Reviewers">
           <div className="flex flex-wrap items-start gap-x-8 gap-y-3">
-            <LabeledField label="Reviewers" hint="of each answer">
+            <LabeledField label="Reviewers" hint="per answer">
               <TextField
                 type="number"
                 min={1}
@@ -89,7 +89,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
               <span>
                 <span className="font-medium">Blind</span>
                 <span className="block text-[13px] text-muted">
-                  Scores and variants are not shown, and what was expected only on demand.
+                  Hide scores and variants, and show expected answers only on demand.
                 </span>
               </span>
             </div>
@@ -100,7 +100,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
             dir="auto"
             aria-label="Name of the review"
             maxLength={200}
-            placeholder={evaluation.data ? `Review of ${evaluationTitle(evaluation.data)}` : 'Of its own, if you like'}
+            placeholder={evaluation.data ? `Review of ${evaluationTitle(evaluation.data)}` : 'Name (optional)'}
             value={draft.name}
             onChange={(event) => change({ name: event.target.value })}
           />
@@ -115,14 +115,13 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
             {create.error ? (
               <ErrorMessage error={create.error} />
             ) : (
-              (missing ??
-              `Each answer is looked at by ${pluralize(draft.reviewers, 'person').replace('persons', 'people')}.`)
+              (missing ?? `${pluralize(draft.reviewers, 'reviewer')} per answer`)
             )}
           </div>
           <div className="ml-auto flex gap-2">
             <Button onClick={onClose}>Cancel</Button>
             <Button variant="main" type="submit" disabled={missing !== null || create.isPending}>
-              {create.isPending ? 'Beginning…' : 'Begin'}
+              {create.isPending ? 'Starting…' : 'Start review'}
             </Button>
           </div>
         </footer>
@@ -179,7 +178,7 @@ function AnswersFields({
           ))}
         </Select>
       </LabeledField>
-      <LabeledField label="Which of them">
+      <LabeledField label="Filter">
         <Select
           value={filterText}
           disabled={!evaluation}
@@ -191,7 +190,7 @@ function AnswersFields({
           <option value="">All answers</option>
           {evaluation?.evaluators.map(({ name }) => (
             <option key={`failed ${name}`} value={`failed ${name}`}>
-              Did not pass {name}
+              Failed {name}
             </option>
           ))}
           {evaluation?.evaluators.map(({ name }) => (
@@ -201,7 +200,7 @@ function AnswersFields({
           ))}
         </Select>
       </LabeledField>
-      <LabeledField label="At most" hint="drawn at random">
+      <LabeledField label="Random sample size">
         <TextField
           type="number"
           min={1}
@@ -216,7 +215,7 @@ function AnswersFields({
 }
 
 type Questions = readonly QuestionDraft[] | null;
-const QUESTION_SOURCES = { run: 'Those of the evaluation', own: 'My own' };
+const QUESTION_SOURCES = { run: 'From the evaluation', own: 'Custom' };
 
 /** Questions of four kinds, or those of the evaluation's `human` evaluators. */
 export function QuestionsSection({
@@ -230,11 +229,11 @@ export function QuestionsSection({
 }): ReactNode {
   const questionDrafts = questions ?? [];
   return (
-    <FormSection title="Questions" hint="What people are asked about each answer.">
+    <FormSection title="Questions" hint="Asked about every answer.">
       {hasHumanEvaluators && (
         <div className="mb-2">
           <SegmentedControl
-            label="Whose questions"
+            label="Question source"
             options={QUESTION_SOURCES}
             value={questions ? 'own' : 'run'}
             onChange={(source) => onChange(source === 'run' ? null : initialDraft(null).questions)}
@@ -243,7 +242,7 @@ export function QuestionsSection({
       )}
       {questions === null && (
         <p className="text-[13px] text-muted">
-          What people say becomes the score that the evaluation’s own <Code>human</Code> evaluators wait for.
+          Reviewers’ answers become the scores of the evaluation’s <Code>human</Code> evaluators.
         </p>
       )}
       <div className="flex flex-col gap-2">
@@ -303,7 +302,7 @@ function QuestionForm({ draft, index, onChange, onRemove }: Props): ReactNode {
             ))}
           </Select>
         </LabeledField>
-        <LabeledField label="Key" hint="in tables">
+        <LabeledField label="Key" hint="column name">
           <TextField
             dir="auto"
             maxLength={100}
@@ -314,7 +313,7 @@ function QuestionForm({ draft, index, onChange, onRemove }: Props): ReactNode {
         </LabeledField>
       </div>
       {draft.type === 'choice' && (
-        <LabeledField label="Choices" hint="one a line">
+        <LabeledField label="Choices" hint="one per line">
           <TextArea
             dir="auto"
             rows={3}
@@ -354,7 +353,7 @@ function QuestionForm({ draft, index, onChange, onRemove }: Props): ReactNode {
           checked={draft.required}
           onChange={({ target }) => change({ required: target.checked })}
         />
-        Wants an answer
+        Required
       </label>
       {onRemove && (
         <IconButton

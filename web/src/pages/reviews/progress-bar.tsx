@@ -15,7 +15,7 @@ export function ReviewProgressBar({
   return (
     <span
       role="progressbar"
-      aria-label="Answers that are there"
+      aria-label="Answers given"
       aria-valuemin={0}
       aria-valuemax={target}
       aria-valuenow={answers}

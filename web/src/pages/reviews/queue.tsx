@@ -125,18 +125,18 @@ function EmptyQueue({ review, reviewerName, onAgain, onAnswers }: EmptyQueueProp
   const isDone = progress.answers >= progress.wanted;
   return (
     <div className="min-h-0 grow overflow-y-auto">
-      <EmptyState title={isDone ? 'All is answered' : 'Nothing is left for you'} icon={<CircleCheckBig />}>
+      <EmptyState title={isDone ? 'All reviewed' : 'You’re done'} icon={<CircleCheckBig />}>
         <p>
           {isDone
-            ? 'Every item has as many answers as were wanted.'
-            : 'What is left is for others: you have answered or skipped the rest, or somebody else has it before them.'}
+            ? 'Every item has all its answers.'
+            : 'The remaining items are assigned to other reviewers, or you have answered or skipped them.'}
           {counts && ` You answered ${counts.answered}${counts.skipped > 0 ? ` and skipped ${counts.skipped}` : ''}.`}
         </p>
         <div className="flex flex-wrap justify-center gap-2 pt-4">
           <Button variant="main" onClick={onAnswers}>
-            See the answers
+            View answers
           </Button>
-          {!isDone && <Button onClick={onAgain}>Look again</Button>}
+          {!isDone && <Button onClick={onAgain}>Refresh</Button>}
         </div>
       </EmptyState>
     </div>
@@ -174,8 +174,8 @@ export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): R
       </div>
       <div className="flex flex-col gap-4">
         {!hasTurns && content.history.length > 0 && (
-          <Pane title="Asked">
-            <ConversationView messages={content.history} label="What was asked" />
+          <Pane title="Input">
+            <ConversationView messages={content.history} label="Input messages" />
           </Pane>
         )}
         {inputCount > 0 && (
@@ -186,15 +186,15 @@ export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): R
         <div className={showExpected ? 'grid items-start gap-4 @xl:grid-cols-2' : undefined}>
           {showExpected && (
             <Pane title="Expected">
-              <ValueView value={content.expected} label="What was expected" />
+              <ValueView value={content.expected} label="Expected messages" />
             </Pane>
           )}
-          <Pane title={hasTurns ? 'Conversation' : 'Answered'} isMain>
+          <Pane title={hasTurns ? 'Conversation' : 'Output'} isMain>
             <Answer content={content} />
           </Pane>
         </div>
         {content.has_expected && blind && (
-          <CollapsibleSection title="What was expected">
+          <CollapsibleSection title="Expected answer">
             <Expected review={id} item={item.id} />
           </CollapsibleSection>
         )}
@@ -215,7 +215,7 @@ export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): R
 function Expected({ review, item }: { review: string; item: string }): ReactNode {
   const { data, error } = useQuery(expectedQuery(review, item));
   if (error) return <ErrorMessage error={error} />;
-  return data ? <ValueView value={data.expected} label="What was expected" /> : <Spinner />;
+  return data ? <ValueView value={data.expected} label="Expected messages" /> : <Spinner />;
 }
 
 /** Focus the next item, so that it is announced and keys apply to it. */
@@ -231,7 +231,7 @@ function ItemLinks({ item, run }: { item: ReviewItem; run: string | null }): Rea
     href && (
       <Link href={href} className="inline-flex items-center gap-1.5 text-[13px] text-muted hover:text-accent">
         <ListTree aria-hidden className="size-3.5" />
-        {run && item.result ? 'Its result' : 'Its trace'}
+        {run && item.result ? 'Result' : 'Trace'}
       </Link>
     )
   );
@@ -264,11 +264,11 @@ function Pane({
 
 function Answer({ content }: { content: ItemContent }): ReactNode {
   const messages = useMemo(() => (content.turns.length > 1 ? wholeConversation(content) : content.messages), [content]);
-  if (messages.length > 0) return <ConversationView messages={messages} label="What was answered" />;
-  if (Object.hasOwn(content, 'value')) return <ValueView value={content.value} label="What was answered" />;
+  if (messages.length > 0) return <ConversationView messages={messages} label="Output messages" />;
+  if (Object.hasOwn(content, 'value')) return <ValueView value={content.value} label="Output messages" />;
   return (
     <p dir="auto" className={content.text ? 'wrap-anywhere whitespace-pre-wrap' : 'text-faint'}>
-      {safeProse(content.text) || 'Nothing was said.'}
+      {safeProse(content.text) || 'Empty answer.'}
     </p>
   );
 }

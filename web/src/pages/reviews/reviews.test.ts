@@ -22,23 +22,25 @@ test('reports the first missing or invalid field of a draft', () => {
   expect(missingField(initialDraft('ev_1'))).toBeNull();
   expect(missingField({ ...initialDraft('ev_1'), questions: [] })).toBe('Add a question.');
   expect(missingField({ ...initialDraft('ev_1'), questions: null })).toBeNull();
-  expect(missingField({ ...initialDraft('ev_1'), sample: 'few' })).toBe('How many answers? Leave it empty for all.');
-  expect(missingField({ ...initialDraft('ev_1'), questions: [newQuestion()] })).toBe('Question 1: what is asked?');
+  expect(missingField({ ...initialDraft('ev_1'), sample: 'few' })).toBe(
+    'The sample size must be a whole number; leave it empty for all answers.',
+  );
+  expect(missingField({ ...initialDraft('ev_1'), questions: [newQuestion()] })).toBe('Question 1: enter a question.');
   expect(
     missingField({
       ...initialDraft('ev_1'),
       questions: [newQuestion({ title: 'Tone', type: 'choice', choices: 'kind' })],
     }),
-  ).toBe('Question 1: a choice has at least two answers.');
+  ).toBe('Question 1: enter at least two choices.');
   expect(
     missingField({ ...initialDraft('ev_1'), questions: [newQuestion({ title: 'Grade', type: 'score', min: '5' })] }),
-  ).toBe('Question 1: a score runs from a lowest to a highest number.');
+  ).toBe('Question 1: the lowest score must be less than the highest.');
   expect(
     missingField({
       ...initialDraft('ev_1'),
       questions: [newQuestion({ title: 'Tone' }), newQuestion({ key: 'tone' })],
     }),
-  ).toBe('Question 2 has the key of another one.');
+  ).toBe('Question 2: key already in use.');
 });
 
 test('sends only the fields that belong to the type of a question', () => {
@@ -113,8 +115,8 @@ test('gives each answer option a shortcut, which for a score is its value', () =
 
 test('requires a typed score to be within its range', () => {
   expect(parseScore(' 0.5', [0, 1])).toBe(0.5);
-  expect(parseScore('2', [0, 1])).toBe('A number from 0 to 1, please.');
-  expect(parseScore('', null)).toBe('A number, please.');
+  expect(parseScore('2', [0, 1])).toBe('Enter a number from 0 to 1.');
+  expect(parseScore('', null)).toBe('Enter a number.');
 });
 
 test('finds the next unanswered question, and the required ones that are missing', () => {
@@ -129,7 +131,7 @@ test('finds the next unanswered question, and the required ones that are missing
 test('formats answers and describes kappa values', () => {
   expect([true, false, 3, 0.5, 'kind'].map(formatAnswer)).toEqual(['Yes', 'No', '3', '0.5', 'kind']);
   expect([-0.1, 0.1, 0.4, 0.55, 0.75, 1].map(describeKappa)).toEqual([
-    'less than by chance',
+    'worse than chance',
     'slight',
     'fair',
     'moderate',

@@ -43,8 +43,8 @@ export function SessionDetail({ session }: { session: string }): ReactNode {
       <div className="min-h-0 grow overflow-x-hidden overflow-y-auto">
         {!data && !error && <Loading className="p-6" />}
         {error instanceof ApiError && error.status === 404 ? (
-          <EmptyState title="There is no such session">
-            Its spans have not arrived yet, or they were deleted when their time was over.
+          <EmptyState title="Session not found">
+            Its spans have not arrived yet, or were deleted by the retention policy.
           </EmptyState>
         ) : (
           error && <LoadError error={error} onRetry={refetch} className="p-4" />
@@ -59,7 +59,7 @@ export function SessionDetail({ session }: { session: string }): ReactNode {
         {hasNextPage && (
           <div className="flex justify-center p-4">
             <Button disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-              {isFetchingNextPage ? 'Loading…' : 'What came later'}
+              {isFetchingNextPage ? 'Loading…' : 'Load more'}
             </Button>
           </div>
         )}
@@ -73,7 +73,7 @@ function Tabs({ session, branches }: { session: string; branches: readonly Sessi
   const [selected, setSelected] = useState(branches.length - 1);
   const branch = branches[Math.min(selected, branches.length - 1)];
   if (!branch?.steps.length)
-    return <EmptyState title="Nothing was said">The traces of this session tell of no conversation.</EmptyState>;
+    return <EmptyState title="No conversation">The traces of this session contain no messages.</EmptyState>;
   return (
     <>
       {branches.length > 1 && (
@@ -166,7 +166,7 @@ const TraceSeparator = ({ trace, span }: { trace: string; span: string }): React
 const BranchNote = (): ReactNode => (
   <div className="mb-3 flex items-center gap-1.5 rounded-lg bg-accent-soft px-3 py-1 text-xs text-accent">
     <GitBranch aria-hidden className="size-3.5" />
-    Here this branch leaves the one before.
+    Branched from the previous conversation
   </div>
 );
 

@@ -97,8 +97,8 @@ function SessionItem({ row, top }: { row: SessionRow; top: number }): ReactNode 
             {formatTimeAgo(last)}
           </time>
         </span>
-        <Line label="In" preview={row.in} />
-        <Line label="Out" preview={row.out} />
+        <Line label="Input" preview={row.in} />
+        <Line label="Output" preview={row.out} />
       </Link>
     </li>
   );
@@ -118,15 +118,11 @@ function Line({ label, preview }: { label: string; preview: unknown }): ReactNod
 
 function NoSessions({ search }: { search: string }): ReactNode {
   if (search)
-    return (
-      <EmptyState title="No session has this in its name">
-        Names are compared letter by letter, capitals too.
-      </EmptyState>
-    );
+    return <EmptyState title="No matching sessions">Search covers session names and is case-sensitive.</EmptyState>;
   return (
     <EmptyState title="No sessions yet" icon={<History />}>
-      A session is a conversation over several traces. Chats of the playground have one by themselves; other programs
-      name theirs, for instance as <code className="font-mono text-[13px]">session.id</code> on their spans.
+      A session is a conversation across several traces. Playground chats have one automatically; other programs set it,
+      for example as <code className="font-mono text-[13px]">session.id</code> on their spans.
     </EmptyState>
   );
 }

@@ -37,12 +37,12 @@ export function KeysSection(): ReactNode {
     </Button>
   );
   return (
-    <SettingsSection title="Keys" trailing={createButton}>
+    <SettingsSection title="API keys" trailing={createButton}>
       {error && <ErrorMessage error={error} />}
       {!data && !error && <Spinner />}
       {data?.data.length === 0 && (
         <p className="text-muted">
-          No key was given out, so this server listens on its own machine only, and whoever is there may do everything.
+          No API keys exist. The server accepts requests from this machine only, without authentication.
         </p>
       )}
       {data && data.data.length > 0 && (
@@ -96,18 +96,18 @@ function describeKey({
   revoked_at: revoked,
 }: Key): string {
   return [
-    `made ${formatTimeAgo(createdAt)}`,
+    `created ${formatTimeAgo(createdAt)}`,
     lastUsedAt ? `used ${formatTimeAgo(lastUsedAt)}` : 'never used',
     ...(revoked
       ? [`revoked ${formatTimeAgo(revoked)}`]
-      : [expiresAt ? `until ${formatDateTime(expiresAt)}` : 'no end']),
+      : [expiresAt ? `expires ${formatDateTime(expiresAt)}` : 'never expires']),
   ].join(' · ');
 }
 
 async function revoke(key: Key): Promise<void> {
   const confirmed = await askConfirmation({
     title: `Revoke ${key.name}?`,
-    text: 'Its next request is refused, and its open streams end. This cannot be undone.',
+    text: 'Requests with this key will be rejected and its open streams closed. This cannot be undone.',
     act: 'Revoke',
     danger: true,
   });
@@ -119,9 +119,9 @@ async function revoke(key: Key): Promise<void> {
 type Scope = Schemas['KeyRow']['scopes'][number];
 
 const SCOPES: { scope: Scope; text: string }[] = [
-  { scope: 'invoke', text: 'call workflows, start and change threads' },
-  { scope: 'read', text: 'look at what is kept; this page needs both' },
-  { scope: 'admin', text: 'everything, also keys and connections' },
+  { scope: 'invoke', text: 'call workflows, create and edit threads' },
+  { scope: 'read', text: 'view stored data; this page needs invoke and read' },
+  { scope: 'admin', text: 'full access, including API keys and connections' },
 ];
 const EXPIRIES: Record<string, number | null> = {
   never: null,
@@ -160,7 +160,7 @@ interface KeyRequest {
   expires_at: string | null;
 }
 
-async function createKey(request: KeyRequest, isFirst: boolean): Promise<Schemas['NewKey']> {
+async function createKey(request: KeyRequest, isFirst: boolean): Promise<Schemas['CreatedKey']> {
   const key = await api('post', '/api/keys', { body: request });
   if (isFirst) {
     await api('post', '/api/session', { body: { key: key.secret } });
@@ -193,8 +193,8 @@ function KeyForm({ isFirst, error, busy, onCreate, onClose }: FormProps): ReactN
     >
       {isFirst && (
         <p className="rounded-lg bg-warn-soft px-3 py-2 text-warn">
-          From the first key on, every request needs one, also from this machine. You will be logged in with this key,
-          so it is an admin’s; keep it.
+          Once a key exists, every request needs one, even from this machine. You will be logged in with this key, so it
+          needs the scope admin. Store it safely.
         </p>
       )}
       <LabeledField label="Name">
@@ -209,7 +209,7 @@ function KeyForm({ isFirst, error, busy, onCreate, onClose }: FormProps): ReactN
         />
       </LabeledField>
       <fieldset className="flex flex-col gap-1.5">
-        <legend className="pb-1 font-medium">It may</legend>
+        <legend className="pb-1 font-medium">Scopes</legend>
         {SCOPES.map(({ scope, text }) => (
           // oxlint-disable-next-line jsx-a11y/label-has-associated-control -- the field is its child
           <label key={scope} className="flex items-start gap-2">
@@ -226,11 +226,11 @@ function KeyForm({ isFirst, error, busy, onCreate, onClose }: FormProps): ReactN
           </label>
         ))}
       </fieldset>
-      <LabeledField label="It ends">
+      <LabeledField label="Expires">
         <Select value={expiry} onChange={(event) => setExpiry(event.target.value)}>
           {Object.keys(EXPIRIES).map((end) => (
             <option key={end} value={end}>
-              {end === 'never' ? 'never' : `after ${end}`}
+              {end === 'never' ? 'Never' : `After ${end}`}
             </option>
           ))}
         </Select>
@@ -239,7 +239,7 @@ function KeyForm({ isFirst, error, busy, onCreate, onClose }: FormProps): ReactN
       <div className="flex justify-end gap-2">
         <Button onClick={onClose}>Cancel</Button>
         <Button type="submit" variant="main" disabled={busy || !name.trim() || scopes.length === 0}>
-          Make the key
+          Create key
         </Button>
       </div>
     </form>
@@ -248,10 +248,10 @@ function KeyForm({ isFirst, error, busy, onCreate, onClose }: FormProps): ReactN
 
 const NewSecret = ({ secret, onClose }: { secret: string; onClose: () => void }): ReactNode => (
   <div className="flex flex-col gap-4 pt-1">
-    <p className="text-muted">This is shown once: only a hash of it is kept. Copy it now.</p>
+    <p className="text-muted">Copy this key now. It is shown only once.</p>
     <div className="flex items-center gap-1 rounded-lg border bg-sunken py-1.5 pr-1.5 pl-3">
       <code className="min-w-0 grow font-mono text-[13px] wrap-anywhere select-all">{secret}</code>
-      <CopyButton text={secret} label="Copy the key" />
+      <CopyButton text={secret} label="Copy key" />
     </div>
     <div className="flex justify-end">
       <Button variant="main" onClick={onClose}>

@@ -21,7 +21,7 @@ export default function SettingsPage(): ReactNode {
     <div className="mx-auto flex max-w-3xl flex-col gap-8 px-4 py-6 sm:px-8">
       <h1 className="text-xl font-semibold">Settings</h1>
       <SettingsSection title="Appearance">
-        <SettingRow title="Theme" text="System follows what your device says.">
+        <SettingRow title="Theme" text="System follows your device setting.">
           <SegmentedControl
             label="Theme"
             options={THEMES}
@@ -35,15 +35,15 @@ export default function SettingsPage(): ReactNode {
       </SettingsSection>
       <SettingsSection title="Chat">
         <SettingRow
-          title="Sending"
+          title="Send messages with"
           text={
             send === 'enter'
-              ? 'Enter sends, Shift + Enter begins a new line.'
-              : 'Ctrl + Enter (on a Mac ⌘ + Enter) sends, Enter begins a new line.'
+              ? 'Enter sends, Shift + Enter starts a new line.'
+              : 'Ctrl + Enter (⌘ + Enter on a Mac) sends, Enter starts a new line.'
           }
         >
           <SegmentedControl
-            label="Sending"
+            label="Send messages with"
             options={SEND_KEYS}
             value={send}
             onChange={(value) => setPreferences({ send: value })}

@@ -8,7 +8,7 @@ import { askConfirmation } from '@/components/confirm-dialog';
 import { SegmentedControl } from '@/components/form-fields';
 import { Spinner, Badge, ErrorMessage } from '@/components/status';
 import { cn } from '@/lib/cn';
-import { formatLimit, formatElapsed, formatSettingValue } from '@/lib/format';
+import { formatLimit, formatElapsed, formatSettingValue, pluralize } from '@/lib/format';
 
 export const SettingsSection = ({
   title,
@@ -43,9 +43,9 @@ export function AboutSection(): ReactNode {
               ['Palaver', data.version],
               ['Python', data.python],
               ['Database', `${data.database === 'sqlite' ? 'SQLite' : 'PostgreSQL'}, schema ${data.schema}`],
-              ['Processes', `${data.processes}${data.workers ? ` and ${data.workers} workers` : ''}`],
+              ['Processes', `${data.processes}${data.workers ? ` and ${pluralize(data.workers, 'worker')}` : ''}`],
               ['Extras', data.extras.join(', ') || 'none'],
-              ['Up for', formatElapsed(data.uptime_seconds)],
+              ['Uptime', formatElapsed(data.uptime_seconds)],
             ]}
           />
           <details>
@@ -84,9 +84,9 @@ export function BrowserSection(): ReactNode {
   const [storedKeys] = useState(() => Object.keys(localStorage).filter((key) => key.startsWith(STORAGE_PREFIX)));
   const forget = async () => {
     const confirmed = await askConfirmation({
-      title: 'Forget what this browser keeps?',
-      text: 'Theme, preferences and unsent drafts go. Threads and boards live on the server and stay.',
-      act: 'Forget',
+      title: 'Clear data stored in this browser?',
+      text: 'Deletes theme, preferences and unsent drafts. Threads and boards are stored on the server and are kept.',
+      act: 'Clear',
       danger: true,
     });
     if (!confirmed) return;
@@ -97,13 +97,13 @@ export function BrowserSection(): ReactNode {
     <SettingsSection title="This browser">
       <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2">
         <p className="min-w-0 text-[13px] text-muted">
-          Threads, boards and files live on the server.{' '}
+          Threads, boards and files are stored on the server.{' '}
           {storedKeys.length > 0
-            ? 'Only your preferences are kept here, and sent nowhere.'
-            : 'Nothing is kept here yet.'}
+            ? 'This browser stores only your preferences and drafts.'
+            : 'Nothing is stored in this browser yet.'}
         </p>
         <Button variant="danger" disabled={storedKeys.length === 0} onClick={() => void forget()}>
-          Forget
+          Clear
         </Button>
       </div>
     </SettingsSection>
@@ -124,12 +124,12 @@ export function ServerSection(): ReactNode {
     <SettingsSection
       title="Server"
       trailing={
-        <SegmentedControl label="Which settings" options={SETTING_FILTERS} value={filter} onChange={setFilter} />
+        <SegmentedControl label="Settings filter" options={SETTING_FILTERS} value={filter} onChange={setFilter} />
       }
     >
       {error && <ErrorMessage error={error} />}
       {!data && !error && <Spinner />}
-      {data && rows.length === 0 && <p className="text-muted">Everything is as by default.</p>}
+      {data && rows.length === 0 && <p className="text-muted">All settings have their default values.</p>}
       {rows.length > 0 && (
         <ul className="divide-y divide-line rounded-xl border bg-surface">
           {rows.map(({ name, value, source }) => (
@@ -152,7 +152,7 @@ export function ServerSection(): ReactNode {
         </ul>
       )}
       <p className="text-[13px] text-muted">
-        Settings are changed where they are written: flags, PALAVER_… variables, palaver.toml.
+        To change a setting, use a command-line option, a PALAVER_… environment variable or palaver.toml.
       </p>
     </SettingsSection>
   );
@@ -166,14 +166,14 @@ export function TourSection(): ReactNode {
     <SettingsSection title="Tour">
       <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2">
         <p className="min-w-0 text-[13px] text-muted">
-          {done.length} of {STEP_IDS.length} steps are done. The list is in the sidebar.
+          {done.length} of {STEP_IDS.length} steps done. The tour is in the sidebar.
         </p>
         <div className="flex gap-2">
-          {done.length > 0 && <Button onClick={() => tour.restart()}>Begin again</Button>}
+          {done.length > 0 && <Button onClick={() => tour.restart()}>Restart tour</Button>}
           {look === 'away' ? (
-            <Button onClick={() => tour.show('open')}>Show the tour</Button>
+            <Button onClick={() => tour.show('open')}>Show tour</Button>
           ) : (
-            <Button onClick={() => tour.show('away')}>Hide the tour</Button>
+            <Button onClick={() => tour.show('away')}>Hide tour</Button>
           )}
         </div>
       </div>

@@ -57,9 +57,9 @@ export function CellEditor({ title, column, value, onApply, onClose }: CellEdito
     if (
       !hasUnsaved ||
       (await askConfirmation({
-        title: 'Close without taking what you wrote?',
-        text: 'The cell stays as it was.',
-        act: 'Close',
+        title: 'Discard your edit?',
+        text: 'The cell keeps its previous value.',
+        act: 'Discard',
         danger: true,
       }))
     )
@@ -75,7 +75,7 @@ export function CellEditor({ title, column, value, onApply, onClose }: CellEdito
       <InputErrorsContext value={report}>
         <div role="presentation" className="flex min-h-full flex-col gap-3 pt-1" onKeyDown={onKey}>
           <SegmentedControl
-            label="Written as"
+            label="Format"
             options={MODES}
             value={mode}
             onChange={(next) => errorCount === 0 && setMode(next)}
@@ -83,7 +83,7 @@ export function CellEditor({ title, column, value, onApply, onClose }: CellEdito
           <ModeEditor mode={mode} kind={column.kind} value={current} onChange={setCurrent} />
           <div className="sticky bottom-0 mt-auto flex flex-wrap items-center gap-2 border-t bg-surface pt-3">
             <Button size="small" variant="quiet" disabled={current === undefined} onClick={() => setCurrent(undefined)}>
-              Empty
+              Clear
             </Button>
             <Button
               size="small"
@@ -94,11 +94,9 @@ export function CellEditor({ title, column, value, onApply, onClose }: CellEdito
                 setMode('json');
               }}
             >
-              Null
+              Set to null
             </Button>
-            <span className="grow text-right text-xs text-bad">
-              {errorCount > 0 && 'Something here cannot be read yet.'}
-            </span>
+            <span className="grow text-right text-xs text-bad">{errorCount > 0 && 'Fix the invalid value first.'}</span>
             <Button onClick={() => void close()}>Cancel</Button>
             <Button variant="main" disabled={errorCount > 0} onClick={apply}>
               Apply
@@ -142,7 +140,7 @@ function ModeEditor({ mode, kind, value, onChange }: ModeEditorProps): ReactNode
           className="max-h-[65dvh] min-h-40"
         />
         {value !== undefined && typeof value !== 'string' && (
-          <p className="text-xs text-muted">This is no text now. If you change it here, it becomes one.</p>
+          <p className="text-xs text-muted">This value is not text. Editing it here converts it to text.</p>
         )}
       </>
     );
@@ -171,7 +169,7 @@ function ModeEditor({ mode, kind, value, onChange }: ModeEditorProps): ReactNode
   const initialValue = kind === 'message' ? { role: 'user', content: '' } : [{ role: 'user', content: '' }];
   return (
     <ConvertOffer
-      noun="conversation of roles and texts"
+      noun="conversation"
       value={value}
       isValid={(candidate) => isMessages(candidate) || isSingleMessage(candidate)}
       initialValue={initialValue}
@@ -197,14 +195,14 @@ function ConvertOffer({
   const parsedText = typeof value === 'string' ? parseValue(value) : undefined;
   return (
     <div className="flex flex-col items-start gap-2 rounded-lg border border-dashed p-4 text-muted">
-      <p>{value === undefined ? 'The cell is empty.' : `This is no ${noun}.`}</p>
+      <p>{value === undefined ? 'The cell is empty.' : `This value is not a ${noun}.`}</p>
       {parsedText !== undefined && isValid(parsedText) && (
         <Button size="small" variant="main" onClick={() => onChange(parsedText)}>
-          Its text is one: read it
+          Parse the text
         </Button>
       )}
       <Button size="small" onClick={() => onChange(initialValue)}>
-        {value === undefined ? 'Begin one' : 'Begin one in its place'}
+        {value === undefined ? `Create ${noun}` : `Replace with a new ${noun}`}
       </Button>
     </div>
   );

@@ -31,7 +31,7 @@ export const KIND_LABELS: Readonly<Record<ShownColumn['kind'], string>> = {
   number: 'Every value is a number',
   boolean: 'Every value is true or false',
   json: 'Every value is an object or a list',
-  mixed: 'Values of several kinds, or none',
+  mixed: 'Values of several types, or none',
 };
 
 export interface ColumnActions {
@@ -109,7 +109,7 @@ interface Props {
   onClose: () => void;
 }
 
-const TITLES = { add: 'Add a column', rename: 'Rename the column', fill: 'Fill empty cells' };
+const TITLES = { add: 'Add column', rename: 'Rename column', fill: 'Fill empty cells' };
 
 export function ColumnDialog({ action, columns, edits, onDone, onClose }: Props): ReactNode {
   const oldName = 'column' in action ? action.column : '';
@@ -139,7 +139,7 @@ export function ColumnDialog({ action, columns, edits, onDone, onClose }: Props)
       onClose={onClose}
       title={TITLES[action.act]}
       {...(action.act === 'fill'
-        ? { description: `Where ${safeExact(oldName).slice(0, 80)} has no value, it gets this one.` }
+        ? { description: `Sets this value wherever ${safeExact(oldName).slice(0, 80)} is empty.` }
         : {})}
     >
       <InputErrorsContext value={report}>
@@ -168,10 +168,10 @@ export function ColumnDialog({ action, columns, edits, onDone, onClose }: Props)
             </p>
           )}
           {action.act !== 'rename' && (
-            <LabeledField label="Value of all rows">
+            <LabeledField label="Value for all rows">
               <Select value={fillKind} onChange={(event) => setFillKind(event.target.value as typeof fillKind)}>
-                {action.act === 'add' && <option value="nothing">None yet</option>}
-                <option value="text">A text</option>
+                {action.act === 'add' && <option value="nothing">None</option>}
+                <option value="text">Text</option>
                 <option value="json">JSON</option>
               </Select>
             </LabeledField>
@@ -210,8 +210,8 @@ export async function convertToMessages(
 ): Promise<{ convert: (edits: Edits) => Edits; unconverted: number }> {
   if (rows > MAX_CONVERTED_ROWS)
     throw new Error(
-      `The page converts up to ${MAX_CONVERTED_ROWS.toLocaleString('en')} rows. ` +
-        'Export the set, convert the file, and import it.',
+      `Only test sets of up to ${MAX_CONVERTED_ROWS.toLocaleString('en')} rows can be converted here. ` +
+        'Export the test set, convert the file and import it.',
     );
   const answer = await fetchOk(
     `/api/testsets/${encodeURIComponent(id)}/revisions/${base}/export?format=jsonl&ids=true`,

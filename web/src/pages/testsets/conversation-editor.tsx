@@ -135,7 +135,7 @@ function MessageEditor({ message, index, focus, onChange, onRemove, onUp, onDown
             onValidityChange={setInvalid}
             onChange={(next) => isObject(next) && onChange(next)}
             validate={(next) =>
-              isObject(next) && typeof next.role === 'string' ? null : 'A message is an object with a role.'
+              isObject(next) && typeof next.role === 'string' ? null : 'A message must be an object with a role.'
             }
           />
         </div>
@@ -168,7 +168,7 @@ function MessageEditor({ message, index, focus, onChange, onRemove, onUp, onDown
 
 type Script = Readonly<Record<string, unknown>> & { turns: readonly CellMessage[] };
 const SPEAKERS = ['user', 'assistant', 'simulate'] as const;
-const SPEAKER_LABELS = { user: 'User says', assistant: 'Fixed answer', simulate: 'Another workflow plays the user' };
+const SPEAKER_LABELS = { user: 'User says', assistant: 'Fixed answer', simulate: 'Simulated user' };
 const CHECKS: ReadonlySet<string> = new Set([
   'text',
   'tools',
@@ -211,7 +211,7 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
             />
           ) : (
             <JsonInput
-              label="Messages before the first turn, as JSON"
+              label="Messages before the first turn as JSON"
               value={start}
               onChange={(next) => setField('start', next)}
             />
@@ -239,31 +239,31 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
       </Button>
       <div className="grid gap-3 border-t pt-3">
         <div className="flex flex-col gap-1">
-          <span className="text-[13px] text-muted">Goal of the whole, as JSON</span>
+          <span className="text-[13px] text-muted">Goal of the conversation (JSON)</span>
           <JsonInput
-            label="Goal of the whole, as JSON"
+            label="Goal of the conversation (JSON)"
             value={script.expect}
             placeholder={'{"goal": "…"}'}
             onChange={(next) => setField('expect', next)}
           />
         </div>
         <div className="flex flex-col gap-1">
-          <span className="text-[13px] text-muted">Tool results of all turns, as JSON</span>
+          <span className="text-[13px] text-muted">Tool results for all turns (JSON)</span>
           <JsonInput
-            label="Tool results of all turns, as JSON"
+            label="Tool results for all turns (JSON)"
             value={script.tool_results}
             placeholder={'{"search": {"output": …}}'}
             onChange={(next) => setField('tool_results', next)}
           />
         </div>
-        <LabeledField label="Stop">
+        <LabeledField label="When a turn fails">
           <Select
             value={String(script.stop ?? 'never')}
             onChange={(event) => setField('stop', event.target.value)}
             className="w-fit"
           >
-            <option value="never">Play all turns</option>
-            <option value="on-failure">At the first turn that fails</option>
+            <option value="never">Continue with the next turn</option>
+            <option value="on-failure">Stop</option>
           </Select>
         </LabeledField>
       </div>
@@ -297,7 +297,7 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
     >
       <div className="flex h-8 items-center gap-0.5 pr-1 pl-1.5">
         <select
-          aria-label={`Who speaks in turn ${number}`}
+          aria-label={`Speaker in turn ${number}`}
           value={speaker}
           onChange={(event) => setSpeaker(event.target.value as typeof speaker)}
           className="h-6 cursor-pointer rounded-md bg-transparent px-1 text-xs text-muted hover:bg-sunken"
@@ -337,7 +337,7 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
       ) : (
         <div className="px-2 pb-2">
           <JsonInput
-            label={`Turn ${number}, as JSON`}
+            label={`Turn ${number} as JSON`}
             value={content}
             onChange={(next) => next !== undefined && onChange({ ...turn, [speaker]: next })}
           />
@@ -347,17 +347,17 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
         <div className="border-t px-2 py-1.5">
           {showExpectations ? (
             <div className="flex flex-col gap-2">
-              <span className="text-xs text-muted">Expected of the answer</span>
+              <span className="text-xs text-muted">Expectations for the answer</span>
               <JsonInput
-                label={`Expected of turn ${number}, as JSON`}
+                label={`Expectations for turn ${number} (JSON)`}
                 value={turn.expect}
                 placeholder={'{"text": {"contains": "…"}, "tools": "none"}'}
                 validate={expectationError}
                 onChange={(next) => onChange(withField(turn, 'expect', next))}
               />
-              <span className="text-xs text-muted">Tool results of this turn</span>
+              <span className="text-xs text-muted">Tool results for this turn</span>
               <JsonInput
-                label={`Tool results of turn ${number}, as JSON`}
+                label={`Tool results for turn ${number} (JSON)`}
                 value={turn.tool_results}
                 placeholder={'{"search": {"output": …}}'}
                 onChange={(next) => onChange(withField(turn, 'tool_results', next))}
@@ -365,7 +365,7 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
             </div>
           ) : (
             <Button size="small" variant="quiet" className="px-1.5" onClick={() => setShowExpectations(true)}>
-              <Plus className="size-3.5" /> Expect something
+              <Plus className="size-3.5" /> Add expectations
             </Button>
           )}
         </div>
@@ -375,7 +375,7 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
 }
 
 function expectationError(value: unknown): string | null {
-  if (!isObject(value)) return 'Expectations are an object.';
+  if (!isObject(value)) return 'Expectations must be an object.';
   const unknownName = Object.keys(value).find((name) => !CHECKS.has(name));
-  return unknownName === undefined ? null : `There is no check “${unknownName}”. Known: ${[...CHECKS].join(', ')}.`;
+  return unknownName === undefined ? null : `Unknown check “${unknownName}”. Available: ${[...CHECKS].join(', ')}.`;
 }

@@ -39,8 +39,8 @@ export default function TestSetPage({ id }: { id: string }): ReactNode {
   if (data) return <TestsetView set={data} />;
   if (error instanceof ApiError && error.status === 404) {
     return (
-      <EmptyState title="This test set is not here" icon={<SearchX aria-hidden />}>
-        <p>It was erased, or it belongs to another project.</p>
+      <EmptyState title="Test set not found" icon={<SearchX aria-hidden />}>
+        <p>It was deleted, or belongs to another project.</p>
         <Link href="/testsets" className="mt-3 inline-block text-accent hover:underline">
           All test sets
         </Link>
@@ -84,7 +84,7 @@ function TestsetView({ set }: { set: TestSet }): ReactNode {
 }
 
 export type TestsetTab = 'rows' | 'history';
-const LABELS: Readonly<Record<Format, string>> = { csv: 'CSV', jsonl: 'JSON lines', json: 'JSON', parquet: 'Parquet' };
+const LABELS: Readonly<Record<Format, string>> = { csv: 'CSV', jsonl: 'JSON Lines', json: 'JSON', parquet: 'Parquet' };
 
 interface Props {
   set: TestSet;
@@ -188,15 +188,15 @@ function MoreMenu({ set }: { set: TestSet }): ReactNode {
     await invalidateTestset(set.id);
   };
   const rename = async () => {
-    const name = await askText({ title: 'Rename the test set', label: 'Name', value: set.name, act: 'Rename' });
+    const name = await askText({ title: 'Rename test set', label: 'Name', value: set.name, act: 'Rename' });
     if (name && name !== set.name) await change({ name });
   };
   const describe = async () => {
     const description = await askText({
-      title: 'What the test set is about',
+      title: 'Edit description',
       label: 'Description',
       value: set.description,
-      act: 'Keep',
+      act: 'Save',
     });
     if (description !== null && description !== set.description) await change({ description });
   };
@@ -204,14 +204,14 @@ function MoreMenu({ set }: { set: TestSet }): ReactNode {
     if (
       !(await askConfirmation({
         title: `Archive ${set.name.slice(0, 80)}?`,
-        text: 'It leaves the list; its revisions stay, and it can be brought back.',
+        text: 'It is hidden from the list. Its revisions are kept, and you can restore it.',
         act: 'Archive',
         danger: true,
       }))
     )
       return;
     await change({ archived: true });
-    showToast('The test set is archived.', {
+    showToast('Test set archived.', {
       action: { label: 'Undo', run: () => void change({ archived: false }).catch(showError) },
     });
     navigate('/testsets');
@@ -228,12 +228,12 @@ function MoreMenu({ set }: { set: TestSet }): ReactNode {
         Rename
       </MenuItem>
       <MenuItem icon={<Text />} onSelect={() => void describe().catch(showError)}>
-        Describe
+        Edit description
       </MenuItem>
       <MenuLine />
       {set.archived ? (
         <MenuItem icon={<ArchiveRestore />} onSelect={() => void change({ archived: false }).catch(showError)}>
-          Bring back
+          Unarchive
         </MenuItem>
       ) : (
         <MenuItem danger icon={<Archive />} onSelect={() => void archive().catch(showError)}>
@@ -254,7 +254,7 @@ export function OldRevisionBar({ set, number }: { set: TestSet; number: number }
       className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-warn-soft px-4 py-1.5 text-[13px] text-warn"
     >
       <span className="min-w-0 grow">
-        This is revision {number}; the newest is {set.head}.
+        You are viewing revision {number}. The latest is {set.head}.
       </span>
       {!set.archived && (
         <Button
@@ -269,7 +269,7 @@ export function OldRevisionBar({ set, number }: { set: TestSet; number: number }
         </Button>
       )}
       <Link href={`/testsets/${set.id}`} className="rounded px-1 font-medium underline underline-offset-2">
-        To the newest
+        View latest
       </Link>
     </div>
   );

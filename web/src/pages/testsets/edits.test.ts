@@ -184,12 +184,12 @@ test('rejects a column name that is empty or taken', () => {
   expect(
     ['', 'question', 'question2', 'q', 'answer', 'tmp'].map((name) => columnNameError(name, COLUMNS, edits)),
   ).toEqual([
-    'A column needs a name.',
-    'There is a column of that name.',
+    'Enter a column name.',
+    'A column with this name already exists.',
     null,
     null,
-    'There is a column of that name.',
-    'A column of that name is about to be removed: save that first.',
+    'A column with this name already exists.',
+    'A column with this name is being removed. Save your changes first.',
   ]);
   expect(columnNameError('question', COLUMNS, edits, 'question')).toBe(null);
 });

@@ -216,10 +216,11 @@ export function columnNameError(
   edits: Edits,
   currentName?: string,
 ): string | null {
-  if (name === '') return 'A column needs a name.';
+  if (name === '') return 'Enter a column name.';
   if (name === currentName) return null;
-  if (shownColumns(columns, edits).some((column) => column.name === name)) return 'There is a column of that name.';
-  return edits.remove.includes(name) ? 'A column of that name is about to be removed: save that first.' : null;
+  if (shownColumns(columns, edits).some((column) => column.name === name))
+    return 'A column with this name already exists.';
+  return edits.remove.includes(name) ? 'A column with this name is being removed. Save your changes first.' : null;
 }
 
 export const withColumn = (edits: Edits, name: string): Edits => ({ ...edits, columns: [...edits.columns, name] });

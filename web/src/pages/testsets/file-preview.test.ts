@@ -24,9 +24,9 @@ test('detects the format by the file extension, and names the test set after the
     errorMessage(() => fileFormat('a.pdf')),
     errorMessage(() => fileFormat('constructor')),
   ]).toEqual([
-    'Spreadsheets are not read: save it as “CSV UTF-8” (in Excel: File, Save As) and take that file.',
-    'a.pdf is no file of ours. Known: .csv, .jsonl, .json and .parquet.',
-    'constructor is no file of ours. Known: .csv, .jsonl, .json and .parquet.',
+    'Spreadsheets are not supported. Save it as “CSV UTF-8” (in Excel: File > Save As) and import that file.',
+    'Unsupported file type: a.pdf. Use .csv, .jsonl, .json or .parquet.',
+    'Unsupported file type: constructor. Use .csv, .jsonl, .json or .parquet.',
   ]);
   expect([testsetName('Refunds v2.csv'), testsetName('.csv')]).toEqual(['Refunds v2', 'Test set']);
 });
@@ -49,7 +49,7 @@ describe('the preview', () => {
       rows: [{ q: 1 }],
       isAll: false,
     });
-    expect(errorMessage(() => previewFile('jsonl', '{"q": 1}\n{"q"', complete))).toBe('Line 2: this is not JSON.');
+    expect(errorMessage(() => previewFile('jsonl', '{"q": 1}\n{"q"', complete))).toBe('Line 2: invalid JSON.');
   });
 
   test('of JSON accepts a list, `rows`, or the test cases of Agenta', () => {
@@ -59,7 +59,7 @@ describe('the preview', () => {
         (file) => previewFile('json', JSON.stringify(file), complete).rows,
       ),
     ).toEqual([rows, rows, rows]);
-    expect(errorMessage(() => previewFile('json', '{}', complete))).toBe('The file is no list of rows.');
+    expect(errorMessage(() => previewFile('json', '{}', complete))).toBe('The file must contain a list of rows.');
   });
 
   test('reads the start of a file, which must be UTF-8', async () => {
@@ -70,8 +70,10 @@ describe('the preview', () => {
       head && previewFile('csv', head.text, { types: 'auto', isComplete: false }).rows[0],
     ]).toEqual([false, { a: 'é' }]);
     expect(await readFileHead(new File(['x'], 'x.parquet'))).toBe(null);
-    await expect(readFileHead(new File([new Uint8Array([0xff, 0xfe])], 'x.csv'))).rejects.toThrow('This is not UTF-8.');
-    await expect(readFileHead(new File(['PK'], 'x.csv'))).rejects.toThrow('Spreadsheets are not read');
+    await expect(readFileHead(new File([new Uint8Array([0xff, 0xfe])], 'x.csv'))).rejects.toThrow(
+      'The file is not UTF-8.',
+    );
+    await expect(readFileHead(new File(['PK'], 'x.csv'))).rejects.toThrow('Spreadsheets are not supported');
   });
 });
 
@@ -175,13 +177,13 @@ describe('a CSV file', () => {
       }
     };
     expect(['', 'a,a\n', 'a\n1,2\n', 'a\n"x\ny"\n1,2', 'a\n"x', 'a\n"x"y', '"""x"\n'].map(error)).toEqual([
-      'Line 1: there is no header: the first line names the columns.',
-      'Line 1: the column “a” is named twice.',
-      'Line 2: there are 2 cells for 1 columns.',
-      'Line 4: there are 2 cells for 1 columns.',
-      'Line 2: a quote is left open.',
-      'Line 2: text stands behind a closing quote.',
-      'Line 1: the name "x begins with a quote, and is no JSON string.',
+      'Line 1: missing header with the column names.',
+      'Line 1: duplicate column “a”.',
+      'Line 2: found 2 cells for 1 column.',
+      'Line 4: found 2 cells for 1 column.',
+      'Line 2: unclosed quote.',
+      'Line 2: unexpected text after a closing quote.',
+      'Line 1: the column name "x starts with a quote but is not a JSON string.',
     ]);
   });
 

@@ -3,6 +3,7 @@
  * which parses the file again.
  */
 import { isObject } from '@/components/forms/json-schema';
+import { pluralize } from '@/lib/format';
 import { isMessages } from './cell-messages';
 
 export type Format = 'jsonl' | 'json' | 'csv' | 'parquet';
@@ -43,9 +44,11 @@ export interface FilePreview {
 export function fileFormat(name: string): Format {
   const extension = name.slice(name.lastIndexOf('.') + 1).toLowerCase();
   if (SPREADSHEET_EXTENSIONS.has(extension))
-    throw new Error('Spreadsheets are not read: save it as “CSV UTF-8” (in Excel: File, Save As) and take that file.');
+    throw new Error(
+      'Spreadsheets are not supported. Save it as “CSV UTF-8” (in Excel: File > Save As) and import that file.',
+    );
   const format = Object.hasOwn(FORMAT_BY_EXTENSION, extension) ? FORMAT_BY_EXTENSION[extension] : undefined;
-  if (!format) throw new Error(`${name} is no file of ours. Known: .csv, .jsonl, .json and .parquet.`);
+  if (!format) throw new Error(`Unsupported file type: ${name}. Use .csv, .jsonl, .json or .parquet.`);
   return format;
 }
 
@@ -74,7 +77,7 @@ export async function readFileHead(file: File): Promise<{ text: string; isComple
       isComplete,
     };
   } catch {
-    throw new Error('This is not UTF-8. Save the file with that encoding.');
+    throw new Error('The file is not UTF-8. Save it with UTF-8 encoding.');
   }
 }
 
@@ -107,7 +110,7 @@ function parseJsonLines(text: string, isComplete: boolean): unknown[] {
     try {
       values.push(JSON.parse(line));
     } catch {
-      throw new Error(`Line ${index + 1}: this is not JSON.`);
+      throw new Error(`Line ${index + 1}: invalid JSON.`);
     }
   }
   return values;
@@ -119,14 +122,14 @@ function parseJsonArray(text: string): unknown[] {
   try {
     value = JSON.parse(text.replace(/^\uFEFF/, ''));
   } catch {
-    throw new Error('The file is not JSON. Is it one object per line? Then call it .jsonl.');
+    throw new Error('The file is not valid JSON. If it has one object per line, rename it to .jsonl.');
   }
   if (isObject(value) && Array.isArray(value.rows)) return value.rows;
   if (isObject(value) && isObject(value.data) && Array.isArray(value.data.testcases)) {
     return value.data.testcases.map((row: unknown) => (isObject(row) && isObject(row.data) ? row.data : row));
   }
   if (Array.isArray(value)) return value;
-  throw new Error('The file is no list of rows.');
+  throw new Error('The file must contain a list of rows.');
 }
 
 /** Convert a value to a row, as the server does: wraps anything but an object, and drops reserved columns. */
@@ -176,16 +179,16 @@ export function parseCsv(
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text;
   const delimiter = detectDelimiter(body);
   const [head, ...lines] = csvLines(body, delimiter, isComplete, maxRows + 1);
-  if (!head) throw csvError(1, 'there is no header: the first line names the columns.');
+  if (!head) throw csvError(1, 'missing header with the column names.');
   const names = head.cells.map((cell) => columnName(cell, head.line));
   const isData = head.cells.map((cell) => !RESERVED_NAMES.has(cell));
   const duplicate = names.find((name, index) =>
     names.some((other, otherIndex) => otherIndex < index && other === name && isData[otherIndex] === isData[index]),
   );
-  if (duplicate !== undefined) throw csvError(head.line, `the column “${duplicate}” is named twice.`);
+  if (duplicate !== undefined) throw csvError(head.line, `duplicate column “${duplicate}”.`);
   const rows = lines.map(({ cells, line }) => {
     if (cells.length > names.length)
-      throw csvError(line, `there are ${cells.length} cells for ${names.length} columns.`);
+      throw csvError(line, `found ${pluralize(cells.length, 'cell')} for ${pluralize(names.length, 'column')}.`);
     return Object.fromEntries(
       cells.flatMap((cell, index) => {
         if (!isData[index] || (types === 'auto' && cell === '')) return [];
@@ -238,7 +241,7 @@ function columnName(cell: string, line: number): string {
   if (!cell.startsWith('"')) return cell;
   const name = parseJson(cell);
   if (typeof name !== 'string')
-    throw csvError(line, `the name ${cell.slice(0, 80)} begins with a quote, and is no JSON string.`);
+    throw csvError(line, `the column name ${cell.slice(0, 80)} starts with a quote but is not a JSON string.`);
   return name;
 }
 
@@ -270,14 +273,14 @@ function csvLines(text: string, delimiter: string, isComplete: boolean, maxLines
         const end = closingQuote(text, index + 1);
         if (end === -1) {
           if (!isComplete) return rows;
-          throw csvError(startLine, 'a quote is left open.');
+          throw csvError(startLine, 'unclosed quote.');
         }
         const inner = text.slice(index + 1, end);
         line += inner.match(/\r\n|\r|\n/g)?.length ?? 0;
         cell = inner.replaceAll('""', '"');
         index = end + 1;
         if (index < text.length && text[index] !== delimiter && text[index] !== '\r' && text[index] !== '\n')
-          throw csvError(startLine, 'text stands behind a closing quote.');
+          throw csvError(startLine, 'unexpected text after a closing quote.');
       } else {
         const end = cellEnd(text, index, delimiter);
         cell = text.slice(index, end);

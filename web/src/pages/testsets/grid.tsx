@@ -246,7 +246,7 @@ function GridHeader({ columns, entries, visibleColumns, selection, actions, tail
         {selection && (
           <input
             type="checkbox"
-            aria-label="Select all rows that are loaded"
+            aria-label="Select all loaded rows"
             checked={entries.length > 0 && selection.keys.size >= entries.length}
             onChange={(event) =>
               selection.set(event.target.checked ? new Set(entries.map(({ key }) => key)) : new Set())
@@ -478,7 +478,7 @@ export function GridRow({
             {cutBytes > 0 && (
               <span
                 className="absolute right-1.5 bottom-1 rounded bg-surface/90 px-1 text-[11px]/4 text-faint"
-                title="Only its beginning is shown here"
+                title="Truncated"
               >
                 {formatSize(cutBytes)}
               </span>

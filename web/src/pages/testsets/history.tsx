@@ -35,8 +35,8 @@ export function History({ set }: { set: TestSet }): ReactNode {
               <span className="w-8 shrink-0 font-medium tabular-nums">{item.revision}</span>
               <div className="min-w-0 grow basis-56">
                 <p dir="auto" className={item.message ? 'wrap-anywhere' : 'text-faint'}>
-                  {safeProse(item.message) || 'Without words'}{' '}
-                  {item.revision === set.head && <Badge tone="accent">newest</Badge>}
+                  {safeProse(item.message) || 'No description'}{' '}
+                  {item.revision === set.head && <Badge tone="accent">latest</Badge>}
                 </p>
                 <p className="text-xs text-muted tabular-nums">
                   <time dateTime={item.created_at} title={formatDateTime(item.created_at)}>
@@ -166,7 +166,7 @@ export function RevisionDiff({ set, from, to }: { set: TestSet; from: number; to
         </div>
         {error && !data && <LoadError error={error} onRetry={refetch} />}
         {!data && !error && <Spinner />}
-        {first && first.rows.length === 0 && <EmptyState title="They have the same rows" />}
+        {first && first.rows.length === 0 && <EmptyState title="No differences" />}
         {data?.pages
           .flatMap((page) => page.rows)
           .map((row) => (
@@ -227,7 +227,7 @@ function RowDiff({ row }: { row: RevisionDifference }): ReactNode {
       </header>
       {row.cells.length === 0 && (
         <p className="px-3 py-2 text-[13px] text-muted">
-          {row.change === 'moved' ? 'It stands elsewhere; its cells are the same.' : 'It has no cells.'}
+          {row.change === 'moved' ? 'Moved. The cells are unchanged.' : 'No cells.'}
         </p>
       )}
       <dl>
@@ -294,7 +294,7 @@ function ConversationDiff({
     if (unchangedCount > 0)
       lines.push(
         <p key={`same ${lines.length}`} className="text-xs text-faint">
-          {pluralize(unchangedCount, 'message')} as before
+          {pluralize(unchangedCount, 'unchanged message')}
         </p>,
       );
     unchangedCount = 0;

@@ -33,8 +33,8 @@ interface Props {
 }
 
 type Mode = 'append' | 'replace' | 'upsert';
-const MODES: Readonly<Record<Mode, string>> = { append: 'Add rows', replace: 'Replace all', upsert: 'Update by key' };
-const TYPES: Readonly<Record<CellTypes, string>> = { auto: 'By their look', text: 'All text' };
+const MODES: Readonly<Record<Mode, string>> = { append: 'Keep', replace: 'Replace all', upsert: 'Update by key' };
+const TYPES: Readonly<Record<CellTypes, string>> = { auto: 'Detect', text: 'Text only' };
 
 export function ImportDialog({ file, testset, onClose, onDone }: Props): ReactNode {
   const [types, setTypes] = useState<CellTypes>('auto');
@@ -58,7 +58,7 @@ export function ImportDialog({ file, testset, onClose, onDone }: Props): ReactNo
       open
       wide
       onClose={upload.imported ? finish : onClose}
-      title={testset ? `Import into ${safeExact(testset.name).slice(0, 80)}` : 'New test set from a file'}
+      title={testset ? `Import into ${safeExact(testset.name).slice(0, 80)}` : 'Import test set'}
       description={`${file.name.slice(0, 120)}, ${formatSize(file.size)}`}
     >
       {upload.imported ? (
@@ -87,8 +87,8 @@ export function ImportDialog({ file, testset, onClose, onDone }: Props): ReactNo
             )}
             {testset && (
               <div className="flex flex-col gap-1">
-                <span className="font-medium">What happens to its rows</span>
-                <SegmentedControl label="What happens to its rows" options={MODES} value={mode} onChange={setMode} />
+                <span className="font-medium">Existing rows</span>
+                <SegmentedControl label="Existing rows" options={MODES} value={mode} onChange={setMode} />
               </div>
             )}
             {testset && mode === 'upsert' && (
@@ -102,8 +102,8 @@ export function ImportDialog({ file, testset, onClose, onDone }: Props): ReactNo
             )}
             {preview.format === 'csv' && (
               <div className="flex flex-col gap-1">
-                <span className="font-medium">Cells are read</span>
-                <SegmentedControl label="Cells are read" options={TYPES} value={types} onChange={setTypes} />
+                <span className="font-medium">Cell types</span>
+                <SegmentedControl label="Cell types" options={TYPES} value={types} onChange={setTypes} />
               </div>
             )}
           </div>
@@ -167,13 +167,13 @@ function PreviewTable({ preview, file }: { preview: PreviewState; file: File }):
   if (preview.waiting) return <Spinner label="Reading the file" />;
   if (preview.error) return <ErrorMessage error={preview.error} />;
   if (!preview.preview)
-    return <p className="text-muted">The page cannot look into this file ({formatSize(file.size)}); the server can.</p>;
+    return <p className="text-muted">No preview for this file ({formatSize(file.size)}). You can still import it.</p>;
   const { columns, rows, isAll } = preview.preview;
   return (
     <div className="flex flex-col gap-1.5">
       <p role="status" className="text-muted">
         {pluralize(columns.length, 'column')};{' '}
-        {isAll ? pluralize(rows.length, 'row') : `the first ${pluralize(rows.length, 'row')}`}:
+        {isAll ? pluralize(rows.length, 'row') : `first ${pluralize(rows.length, 'row')}`}:
       </p>
       <div className="max-h-80 overflow-auto rounded-lg border">
         <table className="w-max min-w-full border-collapse text-[13px]">
@@ -276,7 +276,7 @@ function Progress({ fraction }: { fraction: number }): ReactNode {
   return (
     <div className="flex items-center gap-3">
       <progress
-        aria-label="Sent"
+        aria-label="Upload progress"
         max={100}
         value={percent}
         className={cn(
@@ -285,7 +285,7 @@ function Progress({ fraction }: { fraction: number }): ReactNode {
         )}
       />
       <span className="w-28 text-right text-xs text-muted tabular-nums">
-        {percent < 100 ? `${percent} % sent` : 'Being read…'}
+        {percent < 100 ? `${percent}% uploaded` : 'Processing…'}
       </span>
     </div>
   );
@@ -301,27 +301,30 @@ function ImportReport({
   const counts: [number, string][] = [
     [report.added, 'added'],
     [report.changed, 'changed'],
-    [report.unchanged, 'as they were'],
+    [report.unchanged, 'unchanged'],
     [report.removed, 'removed'],
   ];
+  const countsText = counts
+    .filter(([number]) => number > 0)
+    .map(([number, label]) => `${number.toLocaleString('en')} ${label}`)
+    .join(', ');
   return (
     <div className="flex flex-col gap-3 pt-1">
       <p role="status">
         {revision.unchanged
-          ? 'Nothing changed: the set has just these rows.'
-          : `Revision ${revision.revision} is made of it.`}{' '}
-        {pluralize(report.rows, 'row')} in the file
-        {counts.filter(([number]) => number > 0).map(([number, label]) => `, ${number.toLocaleString('en')} ${label}`)}.
+          ? 'No changes: the test set already has these rows.'
+          : `Imported ${pluralize(report.rows, 'row')} (revision ${revision.revision}): ${countsText}.`}
       </p>
       {(report.wrapped ?? 0) > 0 && (
         <p className="text-warn">
-          {pluralize(report.wrapped ?? 0, 'value')} of the file{' '}
-          {report.wrapped === 1 ? 'is no object: it became a row' : 'are no objects: they became rows'} of one column.
+          {pluralize(report.wrapped ?? 0, 'value')}{' '}
+          {report.wrapped === 1 ? 'was not an object and became a row' : 'were not objects and became rows'} with one
+          column.
         </p>
       )}
       <div className="flex justify-end">
         <Button variant="main" onClick={onDone}>
-          Open the set
+          Open test set
         </Button>
       </div>
     </div>
@@ -336,7 +339,7 @@ export const DropOverlay = (): ReactNode => (
       'border-2 border-dashed border-accent bg-accent-soft/80 text-base font-medium text-accent',
     )}
   >
-    Drop the file to look at it
+    Drop the file to preview it
   </div>
 );
 

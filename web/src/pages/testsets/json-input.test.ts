@@ -3,7 +3,7 @@ import { inexactNumberError } from './json-input';
 
 test('reports integers that JavaScript cannot represent exactly, except inside strings', () => {
   expect(inexactNumberError('{"id": 12345678901234567890}')).toBe(
-    'The page cannot keep 12345678901234567890 exactly. Import it from a file, or write it as a text.',
+    '12345678901234567890 is too large to edit here without losing digits. Import it from a file or enter it as text.',
   );
   expect(
     ['{"id": "12345678901234567890", "a": [9007199254740991, -0.5, 1e300]}', '"\\"12345678901234567890"'].map(

@@ -39,7 +39,7 @@ export default function TestSetsPage(): ReactNode {
   });
   useCommand({
     id: 'testset-search',
-    title: 'Search the test sets',
+    title: 'Search test sets',
     group: 'Test sets',
     keys: '/',
     run: () => field.current?.focus(),
@@ -136,7 +136,7 @@ function TestsetResults({
           </Button>
         )}
         <Button size="small" variant="quiet" aria-pressed={archived} onClick={onArchived}>
-          {archived ? 'Hide archived ones' : 'Show archived ones'}
+          {archived ? 'Hide archived' : 'Show archived'}
         </Button>
       </div>
     </>
@@ -170,14 +170,12 @@ function TestsetItem({ row }: { row: TestSetRow }): ReactNode {
 
 function NoTestsets({ search, actions }: { search: string; actions: ReactNode }): ReactNode {
   if (search)
-    return (
-      <EmptyState title="No test set has this in its name">Look for another word, or for archived ones.</EmptyState>
-    );
+    return <EmptyState title="No matching test sets">Try another name, or show archived test sets.</EmptyState>;
   return (
     <EmptyState title="No test sets yet" icon={<Table2 aria-hidden />}>
       <p>
-        A test set is a table of cases: what goes in, and what should come out. Drop a CSV, JSONL, JSON or Parquet file
-        here, or begin with an empty one.
+        A test set is a table of inputs and expected answers. Drop a CSV, JSONL, JSON or Parquet file here, or start
+        with an empty one.
       </p>
       <div className="flex justify-center gap-2 pt-4">{actions}</div>
     </EmptyState>

@@ -132,12 +132,14 @@ export function importFile(
         message,
         path: errorPath,
       } = (answer as { error?: { code?: string; message?: string; path?: string } })?.error ?? {};
-      return reject(new ApiError(request.status, code, message ?? `The server answered ${request.status}.`, errorPath));
+      return reject(
+        new ApiError(request.status, code, message ?? `The server responded with status ${request.status}.`, errorPath),
+      );
     });
     request.addEventListener('error', () =>
-      reject(new ApiError(0, 'unreachable', 'The server cannot be reached, or it did not take the file.')),
+      reject(new ApiError(0, 'unreachable', 'Cannot reach the server, or it rejected the file.')),
     );
-    request.addEventListener('abort', () => reject(new DOMException('Stopped.', 'AbortError')));
+    request.addEventListener('abort', () => reject(new DOMException('The import was cancelled.', 'AbortError')));
     request.open(
       'POST',
       serverPath(

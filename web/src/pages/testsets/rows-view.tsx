@@ -64,7 +64,7 @@ export function RowsView({ set, oldRevision }: { set: TestSet; oldRevision?: num
   useUnsavedDraft(set, draft);
   useCommand({
     id: 'testset-rows-search',
-    title: 'Search the rows',
+    title: 'Search rows',
     group: 'Test set',
     keys: '/',
     run: () => field.current?.focus(),
@@ -162,7 +162,7 @@ function useRevisionRows(set: string, number: number, search: string, edits: Edi
 
 function useUnsavedDraft({ id, name }: TestSet, draft: TestsetDraft | undefined): void {
   const count = draft ? countEdits(draft.edits) : 0;
-  const text = `${pluralize(count, 'change')} of ${name} ${count === 1 ? 'is' : 'are'}`;
+  const text = `${pluralize(count, 'change')} to ${name} ${count === 1 ? 'is' : 'are'}`;
   useUnsavedChanges(`/testsets/${id}`, count > 0 ? text : null);
 }
 
@@ -190,8 +190,8 @@ function RowsArea({ set, base, pages, hasRows, search, editing, onAddColumn, gri
     return (
       <div className="min-h-0 grow overflow-y-auto">
         {search ? (
-          <EmptyState icon={<SearchX aria-hidden />} title="No row has this text">
-            Search looks into all cells.
+          <EmptyState icon={<SearchX aria-hidden />} title="No matching rows">
+            Search covers all cells.
           </EmptyState>
         ) : (
           <NoRows isReadOnly={!editing} onAdd={onAddColumn} />
@@ -283,7 +283,7 @@ function useRowOperations(
     convert: (column) =>
       void convertToMessages(set, number, base?.rows ?? 0, column).then(({ convert, unconverted }) => {
         change(convert(latest()));
-        if (unconverted > 0) showToast(`${pluralize(unconverted, 'text')} could not be read, and stayed text.`);
+        if (unconverted > 0) showToast(`${pluralize(unconverted, 'value')} could not be parsed and stayed text.`);
       }, showError),
   };
   const clear = (position: CellPosition) => {
@@ -296,11 +296,7 @@ function useRowOperations(
 function NoRows({ isReadOnly, onAdd }: { isReadOnly: boolean; onAdd: () => void }): ReactNode {
   return (
     <EmptyState icon={<Table2 aria-hidden />} title="No rows yet">
-      <p>
-        {isReadOnly
-          ? 'This revision is empty.'
-          : 'Begin with a column, such as messages or expected; or import a file.'}
-      </p>
+      <p>{isReadOnly ? 'This revision is empty.' : 'Add a column such as messages or expected, or import a file.'}</p>
       {!isReadOnly && (
         <div className="pt-3">
           <Button variant="main" onClick={onAdd}>
@@ -376,7 +372,7 @@ export function RowsBar({
           ref={field}
           type="search"
           dir="auto"
-          aria-label="Search the rows"
+          aria-label="Search rows"
           placeholder="Search"
           maxLength={200}
           value={searchText}
@@ -402,19 +398,19 @@ export function RowsBar({
           </Button>
           <Button size="small" onClick={actions.add}>
             <Plus aria-hidden className="size-3.5 text-faint" />
-            Row below
+            Insert row below
           </Button>
           <Button size="small" variant="danger" onClick={actions.remove}>
             <Trash2 aria-hidden className="size-3.5" />
             Remove
           </Button>
-          <IconButton size="small" label="Select none" onClick={actions.none}>
+          <IconButton size="small" label="Clear selection" onClick={actions.none}>
             <X />
           </IconButton>
         </div>
       )}
       <span className="ml-auto text-xs text-faint tabular-nums max-sm:hidden">{countText}</span>
-      <IconButton label={isTall ? 'Low rows' : 'Tall rows'} aria-pressed={isTall} onClick={onTall}>
+      <IconButton label={isTall ? 'Compact rows' : 'Tall rows'} aria-pressed={isTall} onClick={onTall}>
         <Rows3 />
       </IconButton>
     </div>
@@ -428,7 +424,7 @@ export const ConvertHint = ({ name, onConvert }: { name: string; onConvert: () =
     className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-accent-soft px-4 py-1.5 text-[13px] text-accent"
   >
     <span className="min-w-0 grow wrap-anywhere">
-      The texts of <bdi className="font-medium">{safeExact(name).slice(0, 100)}</bdi> hold messages.
+      The column <bdi className="font-medium">{safeExact(name).slice(0, 100)}</bdi> contains messages stored as text.
     </span>
     <Button size="small" onClick={onConvert}>
       Convert to messages

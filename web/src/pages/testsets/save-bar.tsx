@@ -52,7 +52,7 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
       count < 2 ||
       (await askConfirmation({
         title: `Discard ${pluralize(count, 'change')}?`,
-        text: 'They cannot be brought back.',
+        text: 'This cannot be undone.',
         act: 'Discard',
         danger: true,
       }))
@@ -63,26 +63,27 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
     count > 0 &&
       !isBehind && {
         id: 'testset-save',
-        title: 'Save the changes',
+        title: 'Save changes',
         group: 'Test set',
         keys: 'mod+s',
         run: saveChanges,
       },
   );
-  useCommand({ id: 'testset-undo', title: 'Undo the last change', group: 'Test set', run: () => drafts.undo(id) });
+  useCommand({ id: 'testset-undo', title: 'Undo last change', group: 'Test set', run: () => drafts.undo(id) });
   return (
     <section aria-label="Unsaved changes" className="flex shrink-0 flex-col gap-2 border-t bg-surface px-4 py-2.5">
       {isBehind && (
         <div role="alert" className="flex flex-wrap items-center gap-2 rounded-lg bg-warn-soft px-3 py-2 text-warn">
           <span className="min-w-0 grow">
-            Somebody saved revision {Math.max(head, draft.base + 1)} meanwhile; you began with {draft.base}.
+            Revision {Math.max(head, draft.base + 1)} was saved in the meantime. Your changes are based on revision{' '}
+            {draft.base}.
           </span>
           <Button
             size="small"
             disabled={state.busy}
             onClick={() => void runExclusive(async () => showToast(await rebaseDraft(id, draft)))}
           >
-            Reload and apply my changes again
+            Reload and reapply my changes
           </Button>
         </div>
       )}
@@ -96,7 +97,7 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
           )}
           {refused?.position && (
             <Button size="small" onClick={() => refused.position && onShow(refused.position)}>
-              Open the cell
+              Open cell
             </Button>
           )}
         </ErrorMessage>
@@ -113,8 +114,8 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
         </span>
         <TextField
           dir="auto"
-          aria-label="What the changes are about"
-          placeholder="What is it about? (optional)"
+          aria-label="Change description"
+          placeholder="Describe this change (optional)"
           maxLength={1000}
           value={message}
           onChange={(event) => setMessage(event.target.value)}
@@ -177,7 +178,7 @@ export async function saveDraft(id: string, draft: TestsetDraft, message: string
 export async function restoreRevision(id: string, base: number, number: number): Promise<TestSet> {
   await api('post', '/api/testsets/{testset}/revisions', {
     path: { testset: id },
-    body: { base, message: `Revision ${number} again`, restore: number },
+    body: { base, message: `Restored revision ${number}`, restore: number },
   });
   return refreshTestset(id);
 }
@@ -215,11 +216,11 @@ export async function rebaseDraft(id: string, draft: TestsetDraft): Promise<stri
   });
   const lostCount = [...edits.patches.keys(), ...edits.removed].filter((row) => removedRows.has(row)).length;
   return [
-    `Your changes are on revision ${latest.head} now.`,
-    lostCount > 0 && `${pluralize(lostCount, 'row')} that you changed ${lostCount === 1 ? 'is' : 'are'} gone.`,
+    `Your changes are now based on revision ${latest.head}.`,
+    lostCount > 0 && `${pluralize(lostCount, 'row')} you changed ${lostCount === 1 ? 'was' : 'were'} deleted.`,
     conflicts > 0 &&
-      `${pluralize(conflicts, 'cell')} ${conflicts === 1 ? 'was' : 'were'} changed there, too: yours will count.`,
-    'Look at them, then save.',
+      `${pluralize(conflicts, 'cell')} ${conflicts === 1 ? 'was' : 'were'} also changed there; your values will be saved.`,
+    'Check your changes, then save.',
   ]
     .filter(Boolean)
     .join(' ');
@@ -236,8 +237,8 @@ export const useRestore =
   (set: TestSet) =>
   async (number: number): Promise<boolean> => {
     const text = drafts.of(set.id)
-      ? 'Save or discard your changes first: they were made on the newest one.'
-      : 'A new revision gets its rows. The others stay as they are.';
+      ? 'Save or discard your changes first.'
+      : 'Its rows are saved as a new revision. Other revisions are kept.';
     if (drafts.of(set.id)) {
       showToast(text, { bad: true });
       return false;
@@ -245,7 +246,9 @@ export const useRestore =
     if (!(await askConfirmation({ title: `Restore revision ${number}?`, text, act: 'Restore' }))) return false;
     const { head } = await restoreRevision(set.id, set.head, number);
     showToast(
-      head === set.head ? 'The newest revision has just these rows.' : `Revision ${head} has the rows of ${number}.`,
+      head === set.head
+        ? 'The latest revision already has these rows.'
+        : `Restored revision ${number} as revision ${head}.`,
     );
     return true;
   };

@@ -37,7 +37,7 @@ export function TraceCharts({
   if (error) {
     return (
       <p className="flex items-center gap-2 px-4 pb-2 text-xs text-muted">
-        The plots cannot be drawn: {error.message}
+        Couldn’t load charts: {error.message}
         <Button size="small" variant="quiet" onClick={() => void refetch()}>
           Retry
         </Button>
@@ -132,7 +132,7 @@ function Charts({
 /** Percentiles cannot be added: show the worst bucket. */
 function slowestBucket(buckets: readonly TimeBucket[]): string {
   const worst = Math.max(-1, ...buckets.map(({ stat }) => stat?.p95_ms ?? -1));
-  return worst < 0 ? '–' : `p95 up to ${formatMilliseconds(worst)}`;
+  return worst < 0 ? '–' : `p95 ≤ ${formatMilliseconds(worst)}`;
 }
 
 export interface ChartSeries {

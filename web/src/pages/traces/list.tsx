@@ -54,7 +54,7 @@ export default function TracesPage(): ReactNode {
   const toggleLive = () => useLiveState.setState(live ? 'off' : 'on');
   useCommand({
     id: 'traces-search',
-    title: 'Search the traces',
+    title: 'Search traces',
     group: 'Traces',
     keys: '/',
     run: () => field.current?.focus(),
@@ -72,14 +72,14 @@ export default function TracesPage(): ReactNode {
         <ViewsMenu queryState={queryState} />
         {query.rows === 'traces' && (
           <IconButton
-            label={showCharts ? 'Hide the plots' : 'Show the plots'}
+            label={showCharts ? 'Hide charts' : 'Show charts'}
             aria-pressed={showCharts}
             onClick={() => useChartsState.setState(showCharts ? 'folded' : 'open')}
           >
             <ChartColumn />
           </IconButton>
         )}
-        <IconButton label="Look for new ones" onClick={() => void refresh().catch(showError)}>
+        <IconButton label="Refresh" onClick={() => void refresh().catch(showError)}>
           <RefreshCw />
         </IconButton>
         <LiveButton live={live} onClick={toggleLive} />
@@ -146,7 +146,7 @@ const RowsError = ({
   <ErrorMessage error={error}>
     {isQueryError(error) ? (
       <Button size="small" onClick={onClear}>
-        Clear the filters
+        Clear filters
       </Button>
     ) : (
       <Button size="small" onClick={onRetry}>
@@ -290,21 +290,16 @@ function NoMatches({ query, onChange }: { query: TraceQuery; onChange: (query: T
   const isFiltered = query.conditions.length > 0 || query.search.trim() !== '';
   const isRangeLimited = query.range !== 'all';
   return (
-    <EmptyState icon={<SearchX aria-hidden />} title={isFiltered ? 'Nothing matches' : 'Nothing in this time'}>
-      <p>
-        No {query.rows === 'traces' ? 'trace' : 'span'} {isFiltered ? 'is like that' : 'began then'}
-        {isRangeLimited && query.range !== 'custom' && isFiltered ? ` (${RANGES[query.range].toLowerCase()})` : ''}.
-      </p>
+    <EmptyState icon={<SearchX aria-hidden />} title={isFiltered ? `No matching ${query.rows}` : `No ${query.rows}`}>
+      {isRangeLimited && <p>{query.range === 'custom' ? 'In this time range' : RANGES[query.range]}</p>}
       <div className="flex flex-wrap justify-center gap-2 pt-3">
         {isFiltered && (
-          <Button onClick={() => onChange({ ...query, search: '', any: false, conditions: [] })}>
-            Clear the filters
-          </Button>
+          <Button onClick={() => onChange({ ...query, search: '', any: false, conditions: [] })}>Clear filters</Button>
         )}
         {isRangeLimited && (
-          <Button onClick={() => onChange({ ...query, range: 'all', from: null, to: null })}>Look at all time</Button>
+          <Button onClick={() => onChange({ ...query, range: 'all', from: null, to: null })}>Show all time</Button>
         )}
-        {!isFiltered && !isRangeLimited && <Button onClick={() => onChange(EMPTY_QUERY)}>Begin anew</Button>}
+        {!isFiltered && !isRangeLimited && <Button onClick={() => onChange(EMPTY_QUERY)}>Start over</Button>}
       </div>
     </EmptyState>
   );
@@ -320,13 +315,13 @@ function NoTraces(): ReactNode {
   return (
     <EmptyState icon={<ListTree aria-hidden />} title="No traces yet">
       <p>
-        Every run leaves one:{' '}
+        Every run creates a trace. To see one,{' '}
         <Link href="/play" className="text-accent underline underline-offset-2">
-          talk to a workflow in the playground
+          run a workflow in the playground
         </Link>
-        , and it is here.
+        .
       </p>
-      <p className="pt-4">Or send those of any program that is instrumented with OpenTelemetry:</p>
+      <p className="pt-4">Or send traces from any program instrumented with OpenTelemetry:</p>
       <div className="relative my-3 rounded-xl border bg-surface text-left">
         <pre className="overflow-x-auto px-4 py-3 pr-10 font-mono text-[13px] text-ink">{lines.join('\n')}</pre>
         <CopyButton text={lines.join('\n')} className="absolute top-1.5 right-1.5" />

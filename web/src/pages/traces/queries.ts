@@ -124,7 +124,7 @@ export const savedViewsQuery = () =>
 
 export type Summary = Schemas['TraceView'];
 export type Span = Schemas['Record'];
-export type Part = Schemas['Piece']['part'];
+export type Part = Schemas['PartPiece']['part'];
 
 /** Refresh interval while a trace is running, and for how long. */
 const REFRESH_INTERVAL_MS = 3000;

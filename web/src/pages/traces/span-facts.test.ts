@@ -27,20 +27,20 @@ describe('the facts of a span', () => {
       'Model: gpt-4o',
       'Provider: openai',
       'Started: 2026-11-15T07:20:00Z',
-      'Took: 812 ms',
-      'Finish: stop',
+      'Duration: 812 ms',
+      'Finish reason: stop',
       'Tokens: 1,031 in, 3 cached, 9 out',
       'Cost: $0.0002, reported',
       'Session: a/b',
       'Run: run_1',
-      'Read as: gen_ai, events',
+      'Conventions: gen_ai, events',
     ]);
     expect(facts.find(({ label }) => label === 'Session')?.href).toBe('/sessions/_?session=a%2Fb');
   });
 
   test('omit values that were not sent', () => {
     expect(spanFacts({ trace_id: 't', span_id: 's', start: '2026-11-15T07:20:00Z' }).map(({ label }) => label)).toEqual(
-      ['Started', 'Took'],
+      ['Started', 'Duration'],
     );
   });
 });
@@ -96,9 +96,9 @@ describe('opening in the playground', () => {
 
   test('reports the omitted inputs briefly', () => {
     expect(omittedInputsNotice('tutor', [])).toBe(null);
-    expect(omittedInputsNotice('tutor', ['top_p'])).toBe('tutor does not take top_p: left out.');
+    expect(omittedInputsNotice('tutor', ['top_p'])).toBe('Left out inputs that tutor does not have: top_p.');
     expect(omittedInputsNotice('tutor', ['a', 'b', 'c', 'd', 'x'.repeat(99)])).toBe(
-      'tutor does not take a, b, c and 2 more: left out.',
+      'Left out inputs that tutor does not have: a, b, c and 2 more.',
     );
   });
 });
@@ -125,7 +125,7 @@ describe('a part that is too long for one response', () => {
   });
 
   test('fails if the server repeats a piece', async () => {
-    await expect(fetchWholePart(async () => ({ ...piece(0), next: 0 }))).rejects.toThrow('the same piece again');
+    await expect(fetchWholePart(async () => ({ ...piece(0), next: 0 }))).rejects.toThrow('the same part twice');
   });
 });
 

@@ -22,10 +22,10 @@ export function spanFacts(span: Span): SpanFact[] {
   add('Model', span.model, { code: true });
   add('Provider', span.provider, { code: true });
   add('Tool', span.tool?.name, { code: true });
-  add('Call', span.tool?.call_id, { code: true });
+  add('Call ID', span.tool?.call_id, { code: true });
   add('Started', span.start);
-  add('Took', formatMilliseconds(span.duration_ms ?? 0));
-  add('Finish', span.finish);
+  add('Duration', formatMilliseconds(span.duration_ms ?? 0));
+  add('Finish reason', span.finish);
   add('Tokens', usage && formatTokens(usage));
   add(
     'Cost',
@@ -39,7 +39,7 @@ export function spanFacts(span: Span): SpanFact[] {
   add('Run', span.run_id, { code: true });
   add('Service', span.service, { code: true });
   add('Scope', span.scope, { code: true });
-  add('Read as', span.conventions?.join(', '));
+  add('Conventions', span.conventions?.join(', '));
   return facts;
 }
 
@@ -47,7 +47,7 @@ function formatTokens(usage: NonNullable<Span['usage']>): string {
   const counts: [number | null | undefined, string][] = [
     [usage.input_tokens, 'in'],
     [usage.cached_input_tokens, 'cached'],
-    [usage.cache_creation_input_tokens, 'put into the cache'],
+    [usage.cache_creation_input_tokens, 'written to cache'],
     [usage.output_tokens, 'out'],
     [usage.reasoning_tokens, 'reasoning'],
   ];

@@ -62,8 +62,8 @@ export function KindIcon({ kind, className }: { kind: string; className?: string
 
 const STATUSES = new Map([
   ['error', { label: 'Failed', icon: CircleAlert, tone: 'text-bad' }],
-  ['cancelled', { label: 'Stopped', icon: Ban, tone: 'text-muted' }],
-  ['incomplete', { label: 'Not complete', icon: CircleDashed, tone: 'text-warn' }],
+  ['cancelled', { label: 'Cancelled', icon: Ban, tone: 'text-muted' }],
+  ['incomplete', { label: 'Incomplete', icon: CircleDashed, tone: 'text-warn' }],
 ]);
 
 export const statusLabel = (status: string): string => STATUSES.get(status)?.label ?? 'OK';

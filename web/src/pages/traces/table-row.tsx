@@ -321,16 +321,18 @@ function ThreadMessages({ row, messages }: { row: TraceRow; messages: readonly O
     return messagesOf(outputNodes(messagesWithoutIds, { id: row.span_id, status: 'finished', created_at: row.start }));
   }, [messages, hiddenCount, row.span_id, row.start]);
   return (
-    <section aria-label="Whole conversation" className="flex w-144 max-w-full flex-col">
+    <section aria-label="Full conversation" className="flex w-144 max-w-full flex-col">
       {hiddenCount > 0 && (
-        <p className="text-xs text-faint">{pluralize(hiddenCount, 'earlier message')}: open the trace to see all.</p>
+        <p className="text-xs text-faint">
+          {pluralize(hiddenCount, 'earlier message')} not shown. Open the trace to see all.
+        </p>
       )}
       {chatMessages.map((message) => (
         <MessageView key={message.id} message={message} streaming={false} actions={NO_ACTIONS} />
       ))}
       {row.status === 'error' && (
         <p dir="auto" className="rounded-lg bg-bad-soft px-3 py-2 wrap-anywhere text-bad">
-          {safeProse(parsePreview(row.out).text ?? '') || 'It failed.'}
+          {safeProse(parsePreview(row.out).text ?? '') || 'The run failed.'}
         </p>
       )}
     </section>

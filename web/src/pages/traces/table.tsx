@@ -117,7 +117,7 @@ export function TraceTable({ rows, kind, box, isStale, hasMore, isFetching, onMo
       </div>
       <div className="flex h-12 items-center justify-center gap-2 text-xs text-faint">
         {hasMore && <Spinner label="Loading more" />}
-        {!hasMore && !hasFailed && !isStale && rows.length > 20 && 'That is all.'}
+        {!hasMore && !hasFailed && !isStale && rows.length > 20 && 'No more rows.'}
         {hasFailed && <MoreError onRetry={onMore} />}
       </div>
     </div>
@@ -138,10 +138,10 @@ function TableHead({ kind }: { kind: Props['kind'] }): ReactNode {
       <span role="columnheader">Name</span>
       <span role="columnheader" className="grid grid-cols-1 @7xl:grid-cols-2 @7xl:gap-x-4">
         <span className="truncate">
-          In<span className="@7xl:hidden"> and out</span>
+          Input<span className="@7xl:hidden"> / output</span>
         </span>
         <span aria-hidden className="hidden @7xl:block">
-          Out
+          Output
         </span>
       </span>
       <span role="columnheader">Session</span>

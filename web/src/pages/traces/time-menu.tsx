@@ -88,7 +88,7 @@ function CustomRange({ query, onChange }: { query: TraceQuery; onChange: (query:
           onChange={(event) => setTo(event.target.value)}
         />
       </LabeledField>
-      {isReversed && <p className="text-xs text-bad">It ends before it begins.</p>}
+      {isReversed && <p className="text-xs text-bad">The end must be after the start.</p>}
       <Button type="submit" size="small" variant="main" disabled={isReversed || (from === '' && to === '')}>
         Apply
       </Button>

@@ -281,10 +281,10 @@ export const FIELDS: readonly ConditionField[] = [
   { name: 'usage.input_tokens', label: 'Tokens in', type: 'number' },
   { name: 'usage.output_tokens', label: 'Tokens out', type: 'number' },
   { name: 'cost', label: 'Cost', type: 'number', unit: 'USD' },
-  { name: 'cost_source', label: 'Cost from', type: 'choice', choices: ['reported', 'computed'] },
+  { name: 'cost_source', label: 'Cost source', type: 'choice', choices: ['reported', 'computed'] },
   {
     name: 'finish',
-    label: 'Finish',
+    label: 'Finish reason',
     type: 'choice',
     choices: ['stop', 'length', 'tool-calls', 'content-filter', 'error', 'other'],
   },
@@ -295,9 +295,9 @@ export const FIELDS: readonly ConditionField[] = [
   { name: 'scope', label: 'Scope', type: 'text' },
   { name: 'start', label: 'Start', type: 'time' },
   { name: 'run_id', label: 'Run', type: 'text' },
-  { name: 'trace_id', label: 'Trace id', type: 'text' },
-  { name: 'span_id', label: 'Span id', type: 'text' },
-  { name: 'parent_id', label: 'Parent id', type: 'text' },
+  { name: 'trace_id', label: 'Trace ID', type: 'text' },
+  { name: 'span_id', label: 'Span ID', type: 'text' },
+  { name: 'parent_id', label: 'Parent ID', type: 'text' },
 ];
 
 const FIELDS_BY_NAME = new Map(FIELDS.map((field) => [field.name, field]));
@@ -324,12 +324,12 @@ const OP_LABELS: Record<Op, string> = {
   contains: 'contains',
   starts_with: 'starts with',
   in: 'is one of',
-  not_in: 'is none of',
+  not_in: 'is not one of',
   lt: '<',
   lte: '≤',
   gt: '>',
   gte: '≥',
-  exists: 'is there',
+  exists: 'exists',
   missing: 'is missing',
 };
 const TIME_OP_LABELS: Partial<Record<Op, string>> = { gte: 'from', lt: 'before' };

@@ -12,7 +12,7 @@ import { safeProse } from '@/lib/safe-text';
 import { savedViewsQuery } from './queries';
 import { isSameQuery, parseView, viewBody, type TraceQuery, type TraceQueryState } from './trace-query';
 
-type SavedView = Schemas['ViewView'];
+type SavedView = Schemas['SavedViewRow'];
 
 const refreshViews = () => queryClient.invalidateQueries({ queryKey: savedViewsQuery().queryKey });
 
@@ -24,8 +24,8 @@ async function createView(name: string, query: Record<string, unknown>): Promise
 
 async function saveViewAs(query: TraceQuery, setQuery: TraceQueryState['setQuery']): Promise<void> {
   const name = await askText({
-    title: 'Save this view',
-    text: 'Everyone in the project can choose it.',
+    title: 'Save view',
+    text: 'Everyone in the project can use it.',
     act: 'Save',
     value: '',
     label: 'Name',
@@ -42,13 +42,13 @@ async function replaceView(view: SavedView, name: string, query: Record<string, 
 }
 
 async function renameView(view: SavedView): Promise<void> {
-  const name = await askText({ title: 'Rename this view', act: 'Rename', value: view.name, label: 'Name' });
+  const name = await askText({ title: 'Rename view', act: 'Rename', value: view.name, label: 'Name' });
   if (name && name !== view.name) await replaceView(view, name, view.body);
 }
 
 async function saveView(view: SavedView, query: TraceQuery): Promise<void> {
   await replaceView(view, view.name, viewBody(query));
-  showToast(`“${view.name}” is now what you see.`, {
+  showToast(`Updated “${view.name}”.`, {
     action: { label: 'Undo', run: () => void replaceView(view, view.name, view.body).catch(showError) },
   });
 }
@@ -56,7 +56,7 @@ async function saveView(view: SavedView, query: TraceQuery): Promise<void> {
 async function deleteView(view: SavedView): Promise<void> {
   await api('delete', '/api/views/{view}', { path: { view: view.id } });
   await refreshViews();
-  showToast(`“${view.name}” is deleted.`, {
+  showToast(`Deleted “${view.name}”.`, {
     action: { label: 'Undo', run: () => void createView(view.name, view.body).catch(showError) },
   });
 }
@@ -83,7 +83,7 @@ export function ViewsMenu({
         </Button>
       }
     >
-      {error && <MenuTitle>The views could not be read.</MenuTitle>}
+      {error && <MenuTitle>Couldn’t load views.</MenuTitle>}
       {views.length > 0 && <MenuTitle>Saved views</MenuTitle>}
       {views.map((view) => (
         <MenuItem
@@ -98,7 +98,7 @@ export function ViewsMenu({
       ))}
       {views.length > 0 && <MenuLine />}
       <MenuItem icon={<BookmarkPlus />} onSelect={() => void saveViewAs(query, setQuery).catch(showError)}>
-        Save as a new view…
+        Save as new view…
       </MenuItem>
       {current && (
         <>

@@ -19,8 +19,8 @@ type KindName = keyof typeof KINDS;
 const DIALECTS: readonly Dialect[] = ['invoke', 'run', 'responses', 'chat-completions'];
 
 const DESCRIPTION =
-  'Anything that speaks the invoke envelope, OpenAI Responses or Chat Completions, ' +
-  'or describes itself by OpenAPI.';
+  'Any service that supports the invoke envelope, OpenAI Responses or Chat Completions, ' +
+  'or publishes an OpenAPI document.';
 
 export default function ConnectDialog({ onClose }: { onClose: () => void }): ReactNode {
   const [, navigate] = useLocation();
@@ -72,12 +72,12 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
           <LabeledField label="Name" hint="optional">
             <TextField
               maxLength={64}
-              placeholder="As the service says"
+              placeholder="Detected from the service"
               value={name}
               onChange={(event) => setName(event.target.value)}
             />
           </LabeledField>
-          <LabeledField label="Is it a chat?">
+          <LabeledField label="Type">
             <Select
               value={kind}
               onChange={(event) => {
@@ -85,12 +85,12 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
                 resetResult();
               }}
             >
-              <option value="ask">Ask the service</option>
-              <option value="chat">Yes, a chat</option>
-              <option value="other">No</option>
+              <option value="ask">Detect</option>
+              <option value="chat">Chat</option>
+              <option value="other">Single-turn</option>
             </Select>
           </LabeledField>
-          <LabeledField label="What does it speak?">
+          <LabeledField label="Protocol">
             <Select
               value={dialect}
               onChange={(event) => {
@@ -98,7 +98,7 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
                 resetResult();
               }}
             >
-              <option value="">Ask the service</option>
+              <option value="">Detect</option>
               {DIALECTS.map((option) => (
                 <option key={option} value={option}>
                   {dialectLabel(option)}
@@ -106,7 +106,7 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
               ))}
             </Select>
           </LabeledField>
-          <LabeledField label="Model" hint="where the service has several">
+          <LabeledField label="Model" hint="if the service has several">
             <TextField maxLength={200} value={model} onChange={(event) => setModel(event.target.value)} />
           </LabeledField>
         </div>
@@ -130,7 +130,7 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
 
 const Busy = (): ReactNode => (
   <p className="flex items-center gap-2 text-muted">
-    <Spinner label="Asking" /> Asking the service what it is…
+    <Spinner label="Detecting" /> Detecting type and protocol…
   </p>
 );
 
@@ -160,11 +160,15 @@ function ConnectError({ error }: { error: Error }): ReactNode {
   return (
     <>
       <ErrorMessage
-        error={probes.length > 0 ? `${summary.replace(/\.$/, '')}. If you know what it is, say so above.` : summary}
+        error={
+          probes.length > 0
+            ? `${summary.replace(/\.$/, '')}. If you know the type and protocol, choose them above.`
+            : summary
+        }
       />
       <ProbeTable probes={probes} />
       {Array.isArray(details.models) && (
-        <p className="text-muted wrap-anywhere">Models there: {details.models.join(', ')}</p>
+        <p className="text-muted wrap-anywhere">Available models: {details.models.join(', ')}</p>
       )}
       {typeof details.settings === 'string' && <CodeBlock text={details.settings.trimEnd()} language="toml" />}
     </>

@@ -45,7 +45,7 @@ export async function connect(
 export async function disconnect(name: string): Promise<boolean> {
   const confirmed = await askConfirmation({
     title: `Disconnect ${name}?`,
-    text: 'It is no longer served here. Its threads stay readable.',
+    text: 'The workflow is removed from this server. Its threads stay readable.',
     act: 'Disconnect',
     danger: true,
   });

@@ -49,7 +49,7 @@ function WorkflowView({ workflow }: { workflow: Workflow }): ReactNode {
   return (
     <div className="flex flex-col gap-8">
       <WorkflowHeader workflow={workflow} />
-      <DetailSection title="What it is">
+      <DetailSection title="Overview">
         {evidence ? (
           <EvidenceView evidence={evidence} />
         ) : (
@@ -57,10 +57,10 @@ function WorkflowView({ workflow }: { workflow: Workflow }): ReactNode {
         )}
         <Facts workflow={workflow} />
       </DetailSection>
-      <DetailSection title="What it takes and gives">
-        <SchemaView title="Inputs" schema={workflow.schemas.inputs} emptyText="No inputs are described." />
+      <DetailSection title="Inputs and outputs">
+        <SchemaView title="Inputs" schema={workflow.schemas.inputs} emptyText="No input schema." />
         <SchemaView title="Parameters" schema={workflow.schemas.parameters} emptyText="No parameters." />
-        <SchemaView title="Outputs" schema={workflow.schemas.outputs} emptyText="Nothing is said about its outputs." />
+        <SchemaView title="Outputs" schema={workflow.schemas.outputs} emptyText="No output schema." />
       </DetailSection>
       <DetailSection title="Variants">
         <ul className="flex flex-wrap gap-2">
@@ -69,12 +69,12 @@ function WorkflowView({ workflow }: { workflow: Workflow }): ReactNode {
               <span className="truncate" title={name}>
                 {name}
               </span>
-              <Badge title="The newest version">v{head}</Badge>
+              <Badge title="Latest version">v{head}</Badge>
             </li>
           ))}
         </ul>
       </DetailSection>
-      <DetailSection title="Call it from a program" id="call">
+      <DetailSection title="API" id="call">
         <Snippets snippets={workflow.snippets} />
       </DetailSection>
       <DetailSection title="Routes">
@@ -106,7 +106,7 @@ function WorkflowHeader({ workflow }: { workflow: Workflow }): ReactNode {
             )}
           >
             <span {...(workflow.checked_at ? { title: formatDateTime(workflow.checked_at) } : {})}>
-              {workflow.state === 'unreachable' ? 'It did not answer when it was asked' : 'It was asked what it is'}
+              {workflow.state === 'unreachable' ? 'No response when last checked' : 'Last checked'}
               {workflow.checked_at && ` ${formatTimeAgo(workflow.checked_at)}`}.
             </span>
             <Button size="small" disabled={isRefreshing} onClick={refresh}>
@@ -125,27 +125,24 @@ function WorkflowHeader({ workflow }: { workflow: Workflow }): ReactNode {
         ) : (
           <Play aria-hidden className="size-4.5" />
         )}
-        {workflow.is_chat ? 'Talk to it' : 'Run it'}
+        Open in playground
       </Button>
     </header>
   );
 }
 
 const TURN_LABELS = {
-  reject: 'refused while one is answered',
-  queue: 'wait for their turn',
-  interrupt: 'interrupt the answer before',
+  reject: 'rejected',
+  queue: 'queued',
+  interrupt: 'interrupt the current answer',
 };
-const DISCONNECT_LABELS = { cancel: 'the run is cancelled', finish: 'the run goes on to its end' };
+const DISCONNECT_LABELS = { cancel: 'cancel the run', finish: 'finish the run' };
 
 function Facts({ workflow }: { workflow: Workflow }): ReactNode {
   const facts: [string, ReactNode][] = [
-    ['Answers', workflow.streams ? 'streamed as they are made' : 'given whole, at the end'],
-    ['Further turns of a thread', TURN_LABELS[workflow.turns]],
-    [
-      'When nobody reads on',
-      workflow.on_disconnect ? DISCONNECT_LABELS[workflow.on_disconnect] : 'as the protocol has it',
-    ],
+    ['Streaming', workflow.streams ? 'yes' : 'no'],
+    ['Concurrent turns', TURN_LABELS[workflow.turns]],
+    ['On disconnect', workflow.on_disconnect ? DISCONNECT_LABELS[workflow.on_disconnect] : 'protocol default'],
     [
       'Flags',
       <code key="flags" className="font-mono text-[13px]">
@@ -186,7 +183,7 @@ const Routes = ({ routes }: { routes: Workflow['routes'] }): ReactNode => (
             {url}
           </code>
         </div>
-        <CopyButton text={url} label={`Copy the address for ${PROTOCOL_LABELS[name] ?? name}`} />
+        <CopyButton text={url} label={`Copy URL for ${PROTOCOL_LABELS[name] ?? name}`} />
       </li>
     ))}
   </ul>
@@ -201,10 +198,10 @@ const DetailSection = ({ title, id, children }: { title: string; id?: string; ch
 
 export function ChatBadge({ workflow }: { workflow: Pick<WorkflowRow, 'is_chat' | 'is_chat_source'> }): ReactNode {
   const { is_chat: isChat, is_chat_source: source } = workflow;
-  const title = source === 'declared' ? 'As it declares itself' : 'Found out from what it says of itself';
+  const title = source === 'declared' ? 'Declared by the workflow' : 'Derived from its description';
   return (
     <Badge tone={isChat ? 'accent' : 'plain'} title={title}>
-      {isChat ? 'Chat' : 'Not a chat'}
+      {isChat ? 'Chat' : 'Single-turn'}
       {source === 'derived' && <span className="pl-1 font-normal opacity-75">derived</span>}
     </Badge>
   );
@@ -213,8 +210,8 @@ export function ChatBadge({ workflow }: { workflow: Pick<WorkflowRow, 'is_chat' 
 export function StateBadges({ workflow }: { workflow: Pick<WorkflowRow, 'origin' | 'state' | 'default'> }): ReactNode {
   return (
     <>
-      {workflow.default && <Badge title="Asked where no workflow is named">Default</Badge>}
-      {workflow.origin === 'connected' && <Badge title="Runs elsewhere and is reached by its URL">Connected</Badge>}
+      {workflow.default && <Badge title="Used when a request names no workflow">Default</Badge>}
+      {workflow.origin === 'connected' && <Badge title="Remote service">Connected</Badge>}
       {workflow.state === 'unreachable' && <Badge tone="bad">Unreachable</Badge>}
     </>
   );
@@ -258,7 +255,7 @@ export function Snippets({ snippets }: { snippets: readonly Snippet[] }): ReactN
       ))}
       {usesKey && (
         <p className="text-xs text-muted">
-          The key is read from the variable <code className="font-mono">PALAVER_KEY</code>; set it before you run this.
+          Set the environment variable <code className="font-mono">PALAVER_KEY</code> to your API key first.
         </p>
       )}
     </Tabs.Root>

@@ -36,16 +36,16 @@ test('returns null for invalid evidence and skips probes that are not objects', 
 });
 
 test('describes the verdict and its confidence', () => {
-  expect(evidenceVerdict({ isChat: true, confidence: 'declared' })).toBe('A chat: it says so itself.');
+  expect(evidenceVerdict({ isChat: true, confidence: 'declared' })).toBe('Chat: declared by the service.');
   expect(evidenceVerdict({ isChat: false, confidence: 'guessed' })).toBe(
-    'Not a chat: guessed from the names in its schema.',
+    'Single-turn: guessed from field names in its schema.',
   );
-  expect(evidenceVerdict({ isChat: true, confidence: null })).toBe('A chat: as you said.');
-  expect(evidenceVerdict({ isChat: null, confidence: null })).toBe('Nothing there says whether it is a chat.');
-  expect(servedVerdict(false, 'declared')).toBe('Not a chat: declared in code.');
+  expect(evidenceVerdict({ isChat: true, confidence: null })).toBe('Chat: set by you.');
+  expect(evidenceVerdict({ isChat: null, confidence: null })).toBe('Could not detect whether this is a chat.');
+  expect(servedVerdict(false, 'declared')).toBe('Single-turn: declared in code.');
 });
 
 test('labels an unknown step with its name', () => {
-  expect(stepLabel('inspect.flags')).toBe('Its own description, /inspect');
+  expect(stepLabel('inspect.flags')).toBe('Service description (/inspect)');
   expect(stepLabel('new.step')).toBe('new.step');
 });

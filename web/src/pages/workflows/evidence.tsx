@@ -9,8 +9,8 @@ export function EvidenceView({ evidence }: { evidence: Evidence }): ReactNode {
     <div className="flex flex-col gap-3">
       <p>
         {evidenceVerdict(evidence)}
-        {evidence.dialect && <span className="text-muted"> It speaks: {dialectLabel(evidence.dialect)}.</span>}
-        {evidence.streams === true && <span className="text-muted"> It streams.</span>}
+        {evidence.dialect && <span className="text-muted"> Protocol: {dialectLabel(evidence.dialect)}.</span>}
+        {evidence.streams === true && <span className="text-muted"> Supports streaming.</span>}
       </p>
       {evidence.warnings.map((warning) => (
         <p key={warning} className="flex items-start gap-2 rounded-lg bg-warn-soft px-3 py-2 text-warn">
@@ -32,9 +32,9 @@ export function ProbeTable({ probes, decider }: { probes: readonly ProbeAttempt[
       <table className="w-full text-left text-[13px]">
         <thead className="bg-sunken text-xs text-muted">
           <tr>
-            <th className="px-3 py-1.5 font-medium">Looked at</th>
-            <th className="px-3 py-1.5 font-medium">Asked</th>
-            <th className="px-3 py-1.5 font-medium">Found</th>
+            <th className="px-3 py-1.5 font-medium">Check</th>
+            <th className="px-3 py-1.5 font-medium">Request</th>
+            <th className="px-3 py-1.5 font-medium">Result</th>
           </tr>
         </thead>
         <tbody className="divide-y divide-line">
@@ -42,13 +42,13 @@ export function ProbeTable({ probes, decider }: { probes: readonly ProbeAttempt[
             <tr key={`${step} ${request}`} className={cn('align-top', step === decider ? '' : 'text-muted')}>
               <td className="px-3 py-1.5">
                 <span className="flex items-start gap-1.5">
-                  {step === decider && <Check aria-label="This decided" className="mt-0.5 size-4 shrink-0 text-good" />}
+                  {step === decider && <Check aria-label="Decisive" className="mt-0.5 size-4 shrink-0 text-good" />}
                   {stepLabel(step)}
                 </span>
               </td>
               <td className="px-3 py-1.5 font-mono text-xs leading-5 whitespace-nowrap">
-                {request ?? 'nothing'}
-                {request && <span className="text-faint"> → {status ?? 'no answer'}</span>}
+                {request ?? 'none'}
+                {request && <span className="text-faint"> → {status ?? 'no response'}</span>}
               </td>
               <td className="min-w-40 px-3 py-1.5 wrap-anywhere" dir="auto">
                 {found}
@@ -106,24 +106,24 @@ export function parseProbes(value: unknown): ProbeAttempt[] {
 }
 
 const STEP_LABELS: Record<string, string> = {
-  'inspect.flags': 'Its own description, /inspect',
-  'openapi.flags': 'A flag in its OpenAPI document',
-  'schema.marker': 'A mark in its input schema',
-  'schema.messages': 'The names in its input schema',
-  'mlflow.info': 'An MLflow agent’s card',
-  'openai.models': 'A list of OpenAI models',
-  none: 'Nothing',
+  'inspect.flags': 'Service description (/inspect)',
+  'openapi.flags': 'Flag in the OpenAPI document',
+  'schema.marker': 'Marker in the input schema',
+  'schema.messages': 'Field names in the input schema',
+  'mlflow.info': 'MLflow agent card',
+  'openai.models': 'OpenAI model list',
+  none: 'None',
 };
 
 const CONFIDENCE_LABELS: Record<string, string> = {
-  declared: 'it says so itself',
-  marked: 'its schema marks the messages',
-  guessed: 'guessed from the names in its schema',
-  assumed: 'assumed, as such servers usually are',
+  declared: 'declared by the service',
+  marked: 'messages are marked in its schema',
+  guessed: 'guessed from field names in its schema',
+  assumed: 'assumed, as is usual for this kind of service',
 };
 
 const DIALECT_LABELS: Record<string, string> = {
-  invoke: 'The invoke envelope',
+  invoke: 'Invoke envelope',
   run: 'Plain /run calls',
   responses: 'OpenAI Responses',
   'chat-completions': 'OpenAI Chat Completions',
@@ -134,15 +134,15 @@ export const dialectLabel = (dialect: string): string => DIALECT_LABELS[dialect]
 
 /** Conclusion and confidence in one sentence. */
 export function evidenceVerdict({ isChat, confidence }: Pick<Evidence, 'isChat' | 'confidence'>): string {
-  if (isChat === null) return 'Nothing there says whether it is a chat.';
-  const confidenceText = confidence ? (CONFIDENCE_LABELS[confidence] ?? confidence) : 'as you said';
-  return `${isChat ? 'A chat' : 'Not a chat'}: ${confidenceText}.`;
+  if (isChat === null) return 'Could not detect whether this is a chat.';
+  const confidenceText = confidence ? (CONFIDENCE_LABELS[confidence] ?? confidence) : 'set by you';
+  return `${isChat ? 'Chat' : 'Single-turn'}: ${confidenceText}.`;
 }
 
 /** The same for workflows of this server, which need no discovery. */
 export function servedVerdict(isChat: boolean, source: 'declared' | 'derived'): string {
-  const kind = isChat ? 'A chat' : 'Not a chat';
-  return source === 'declared' ? `${kind}: declared in code.` : `${kind}: derived from what it takes.`;
+  const kind = isChat ? 'Chat' : 'Single-turn';
+  return source === 'declared' ? `${kind}: declared in code.` : `${kind}: derived from its inputs.`;
 }
 
 const asText = (value: unknown): string | null => (typeof value === 'string' ? value : null);

@@ -13,7 +13,7 @@ const PROGRAM = `from palaver import Message, chat
 
 @chat
 def parrot(messages: list[Message]) -> str:
-    """Says everything again."""
+    """Repeat the last message."""
     return messages[-1].text
 `;
 const COMMAND = 'palaver serve app.py';
@@ -28,14 +28,14 @@ export function NoWorkflows(): ReactNode {
   const isAdmin = useIsAdmin();
   const [connecting, setConnecting] = useState(false);
   return (
-    <EmptyState icon={<Workflow aria-hidden />} title="Nothing is served yet">
-      <p>A workflow is a function that takes messages. Five lines make one, in a file app.py:</p>
+    <EmptyState icon={<Workflow aria-hidden />} title="No workflows yet">
+      <p>A workflow is a function that receives messages. Save these lines as app.py:</p>
       <Sample code={PROGRAM} />
-      <p>Then serve it, with this page and every protocol:</p>
+      <p>Then serve it:</p>
       <Sample code={COMMAND} />
       {isAdmin && (
         <>
-          <p className="pb-3">Or talk to something that already runs elsewhere:</p>
+          <p className="pb-3">Or connect a service that is already running:</p>
           <Button onClick={() => setConnecting(true)}>
             <Plug aria-hidden className="size-4" /> Connect a service
           </Button>

@@ -24,7 +24,7 @@ export default function WorkflowsPage({ name }: { name?: string | undefined }): 
   return name ? <WorkflowDetail key={name} name={name} /> : <WorkflowList />;
 }
 
-const KIND_LABELS = { all: 'All', chat: 'Chats', other: 'Not chats' } as const;
+const KIND_LABELS = { all: 'All', chat: 'Chat', other: 'Single-turn' } as const;
 type Kind = keyof typeof KIND_LABELS;
 
 export function WorkflowList(): ReactNode {
@@ -72,10 +72,10 @@ export function WorkflowList(): ReactNode {
                 onChange={(event) => setText(event.target.value)}
               />
             </div>
-            <SegmentedControl label="Which" options={KIND_LABELS} value={kind} onChange={setKind} />
+            <SegmentedControl label="Type" options={KIND_LABELS} value={kind} onChange={setKind} />
           </div>
           {rows.length === 0 ? (
-            <p className="py-8 text-center text-muted">No workflow is like that.</p>
+            <p className="py-8 text-center text-muted">No matching workflows.</p>
           ) : (
             <ul className="divide-y divide-line rounded-xl border bg-surface">
               {rows.map((row) => (
@@ -115,9 +115,7 @@ function WorkflowListRow({ workflow }: { workflow: WorkflowRow }): ReactNode {
         <p className={cn('line-clamp-2 pt-0.5 text-muted wrap-anywhere', !workflow.description && 'italic')} dir="auto">
           {workflow.description || 'No description.'}
         </p>
-        {workflow.state === 'unreachable' && (
-          <p className="pt-0.5 text-bad">It did not answer when it was last asked.</p>
-        )}
+        {workflow.state === 'unreachable' && <p className="pt-0.5 text-bad">No response when last checked.</p>}
       </div>
       {workflow.state === 'unreachable' && (
         <Button size="small" className="relative" disabled={isRefreshing} onClick={refresh}>
@@ -131,7 +129,7 @@ function WorkflowListRow({ workflow }: { workflow: WorkflowRow }): ReactNode {
 
 type ConnectionRow = Schemas['ConnectionRow'];
 const TONES = { ready: 'good', unreachable: 'bad', failed: 'bad' } as const;
-const STATE_LABELS = { ready: 'Ready', unreachable: 'Unreachable', failed: 'Not served' };
+const STATE_LABELS = { ready: 'Ready', unreachable: 'Unreachable', failed: 'Failed' };
 
 export function ConnectionList(): ReactNode {
   const { data } = useQuery(connectionsQuery());
@@ -165,7 +163,7 @@ const ConnectionRow = ({ row, removable }: { row: ConnectionRow; removable: bool
         )}
         <Badge tone={TONES[row.state]}>{STATE_LABELS[row.state]}</Badge>
         {row.fixed && (
-          <Badge title="It is changed where it is declared">
+          <Badge title="Edit it where it is declared">
             {row.declared_in === 'settings' ? 'In palaver.toml' : 'In code'}
           </Badge>
         )}
@@ -181,7 +179,7 @@ const ConnectionRow = ({ row, removable }: { row: ConnectionRow; removable: bool
     </div>
     {row.checked_at && (
       <span className="hidden shrink-0 text-xs text-faint sm:inline" title={formatDateTime(row.checked_at)}>
-        asked {formatTimeAgo(row.checked_at)}
+        checked {formatTimeAgo(row.checked_at)}
       </span>
     )}
     {removable && (

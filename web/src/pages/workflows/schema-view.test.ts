@@ -6,14 +6,14 @@ describe('properties', () => {
     const schema = {
       type: 'object',
       properties: {
-        text: { type: 'string', description: 'what the headline is for' },
+        text: { type: 'string', description: 'the text that needs a headline' },
         words: { type: 'integer', minimum: 1, default: 8 },
       },
       required: ['text'],
     };
 
     expect(propertiesOf(schema)).toEqual([
-      { name: 'text', type: 'text', required: true, fallback: null, description: 'what the headline is for' },
+      { name: 'text', type: 'text', required: true, fallback: null, description: 'the text that needs a headline' },
       { name: 'words', type: 'whole number, at least 1', required: false, fallback: '8', description: '' },
     ]);
   });

@@ -26,10 +26,12 @@ from palaver.evaluation.results.export.report import (
     format_interval,
     format_measure,
     format_number,
+    format_p_value,
     format_percent,
     iterate_rows,
     preview_line,
     row_outcome,
+    state_label,
 )
 from palaver.evaluation.results.figures import Comparison
 from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
@@ -176,7 +178,7 @@ def _test_case(class_name: str, row: str, outcome: RowOutcome, seconds: float) -
     reason = _escape_xml(outcome.reason)
     match outcome.kind:
         case "failed":
-            elements.append(f'<failure type="not passed" message="{reason}"/>')
+            elements.append(f'<failure type="failed" message="{reason}"/>')
         case "error":
             elements.append(f'<error type="not scored" message="{reason}"/>')
         case "skipped":
@@ -216,7 +218,7 @@ def write_markdown(report: Report) -> Iterator[bytes]:
 
 
 def _report_lines(report: Report) -> Iterator[str]:
-    yield f"## {_escape_markdown(report.name or report.id)}: {report.state}"
+    yield f"## {_escape_markdown(report.name or report.id)}: {state_label(report)}"
     yield ""
     yield f"{' × '.join(_escape_markdown(part) for part in describe_size(report))} · {report.id}"
     if report.reason:
@@ -232,7 +234,7 @@ def _report_lines(report: Report) -> Iterator[str]:
 
 def _summary_table(report: Report) -> Iterator[str]:
     yield from _table_head(
-        ["variant", "evaluator", "passed", "95 %", "mean", "rows", "not scored", "flaky"], text_columns=2
+        ["variant", "evaluator", "passed", "95% CI", "mean", "rows", "not scored", "flaky"], text_columns=2
     )
     for variant in report.summary.variants:
         for stats in variant.evaluators:
@@ -258,12 +260,12 @@ def _summary_table(report: Report) -> Iterator[str]:
 
 
 def _comparison_table(comparison: Comparison) -> Iterator[str]:
-    yield f"### {_escape_markdown(comparison.candidate)} beside {_escape_markdown(comparison.base)}"
+    yield f"### {_escape_markdown(comparison.candidate)} vs. {_escape_markdown(comparison.base)}"
     yield ""
-    names = ["evaluator", "verdict", "base", "candidate", "difference", "95 %", "p (Holm)", "regressions", "fixes"]
+    names = ["evaluator", "verdict", "base", "candidate", "difference", "95% CI", "p (Holm)", "regressions", "fixes"]
     yield from _table_head(names, text_columns=2)
     for result in comparison.evaluators:
-        needed = f" ({result.cases_needed:,} rows would tell)" if result.cases_needed else ""
+        needed = f" (needs {format_count(result.cases_needed, 'row')})" if result.cases_needed else ""
         yield _table_row(
             [
                 _escape_markdown(result.name),
@@ -272,14 +274,14 @@ def _comparison_table(comparison: Comparison) -> Iterator[str]:
                 format_measure(result.candidate, result.measure),
                 format_difference(result.difference, result.measure),
                 format_interval(result.ci, result.measure),
-                NO_VALUE if result.p_adjusted is None else f"{result.p_adjusted:.3f}",
+                format_p_value(result.p_adjusted),
                 f"{result.regressions:,}",
                 f"{result.fixes:,}",
             ]
         )
     if comparison.changed_count:
         yield ""
-        yield f"{comparison.changed_count:,} rows have changed between the two, and are in no figure."
+        yield f"Not compared: {format_count(comparison.changed_count, 'row')} with changed content."
     regressions = [
         (change.candidate - change.base, change.row, result.name)
         for result in comparison.evaluators

@@ -24,10 +24,12 @@ from palaver.evaluation.results.export.report import (
     format_interval,
     format_measure,
     format_number,
+    format_p_value,
     format_percent,
     iterate_rows,
     preview_line,
     row_outcome,
+    state_label,
 )
 from palaver.evaluation.results.figures import Comparison, EvaluatorSummary, Interval, Measure, VariantSummary
 from palaver.storage.evaluations.results import StoredResult
@@ -74,7 +76,7 @@ def _outcome_mark(outcome: RowOutcome) -> str:
     signs = {"passed": "✓", "failed": "✗", "scored": "•", "error": "!", "skipped": "○"}
     flaky = " flaky" if outcome.is_flaky else ""
     title = (
-        f"{outcome.kind}{flaky}"
+        f"{outcome.kind}{', flaky' if outcome.is_flaky else ''}"
         if outcome.passes is None or outcome.passes[1] == 1
         else f"{outcome.passes[0]} of {outcome.passes[1]} passed"
     )
@@ -94,7 +96,7 @@ def _render_preview(preview: Any) -> str:
         case {"renderer": "chat", "messages": [*messages]}:
             rendered = "".join(_render_message(message) for message in messages)
             omitted = preview.get("more") or 0
-            return rendered + (f'<p class="note">and {omitted} more messages</p>' if omitted else "")
+            return rendered + (f'<p class="note">and {format_count(omitted, "more message")}</p>' if omitted else "")
         case {"body": str(body)}:
             return f'<pre dir="auto">{_escape_text(body)}</pre>'
         case {"text": str(text)}:
@@ -170,7 +172,7 @@ def write_html(report: Report) -> Iterator[bytes]:
         yield _encode_lines(render(cells))
     if next(rows, None) is not None:
         yield _encode_lines(
-            [f'<p class="note">These are the first {MAX_ROWS:,} rows; an export as CSV has all of them.</p>']
+            [f'<p class="note">Only the first {MAX_ROWS:,} rows are shown. Export as CSV for all rows.</p>']
         )
     yield b"</main></body></html>\n"
 
@@ -182,7 +184,7 @@ def _page_head(report: Report) -> Iterator[str]:
     yield f'<meta http-equiv="content-security-policy" content="{escape(CONTENT_SECURITY_POLICY)}">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<title>{title}</title><style>{STYLE}</style></head><body><main>"
-    yield f'<h1 dir="auto">{title} <span class="badge {escape(report.state)}">{escape(report.state)}</span></h1>'
+    yield f'<h1 dir="auto">{title} <span class="badge {escape(report.state)}">{escape(state_label(report))}</span></h1>'
     facts = [
         *describe_size(report),
         report.id,
@@ -194,7 +196,7 @@ def _page_head(report: Report) -> Iterator[str]:
 
 
 def _summary_table(report: Report) -> Iterator[str]:
-    yield "<h2>Summary</h2><div class=wide><table><thead><tr><th>variant<th>evaluator<th class=n>passed<th>95 %"
+    yield "<h2>Summary</h2><div class=wide><table><thead><tr><th>variant<th>evaluator<th class=n>passed<th>95% CI"
     yield "<th class=n>mean<th class=n>rows<th class=n>not scored<th class=n>flaky</tr></thead>"
     for variant in report.summary.variants:
         yield "<tbody>"
@@ -206,7 +208,7 @@ def _summary_table(report: Report) -> Iterator[str]:
         latency, cost = variant.latency, variant.cost
         facts = [f"{variant.name}: {format_count(variant.cells, 'call')}", f"{variant.failed:,} failed"]
         if latency.p50 is not None:
-            facts.append(f"{latency.p50:.2f} s in the middle, {latency.p95:.2f} s for one in 20")
+            facts.append(f"p50 {latency.p50:.2f} s, p95 {latency.p95:.2f} s")
         facts += [] if cost is None else [f"${cost:.4g}"]
         yield f'<p class="note">{" · ".join(escape(fact) for fact in facts)}</p>'
 
@@ -235,12 +237,12 @@ def _bar(value: float | None, interval: Interval | None, measure: Measure = "pas
 
 
 def _comparison_table(comparison: Comparison) -> Iterator[str]:
-    yield f'<h2 dir="auto">{escape(comparison.candidate)} beside {escape(comparison.base)}</h2>'
+    yield f'<h2 dir="auto">{escape(comparison.candidate)} vs. {escape(comparison.base)}</h2>'
     yield "<div class=wide><table><thead><tr><th>evaluator<th>verdict<th class=n>base<th class=n>candidate"
-    yield "<th class=n>difference<th>95 %<th class=n>p (Holm)<th class=n>regressions<th class=n>fixes</tr></thead>"
+    yield "<th class=n>difference<th>95% CI<th class=n>p (Holm)<th class=n>regressions<th class=n>fixes</tr></thead>"
     for result in comparison.evaluators:
-        needed = f" <small>{result.cases_needed:,} rows would tell</small>" if result.cases_needed else ""
-        p = NO_VALUE if result.p_adjusted is None else f"{result.p_adjusted:.3f}"
+        needed = f" <small>needs {format_count(result.cases_needed, 'row')}</small>" if result.cases_needed else ""
+        p = escape(format_p_value(result.p_adjusted))
         numbers = (format_measure(result.base, result.measure), format_measure(result.candidate, result.measure))
         yield f'<tr><td>{escape(result.name)}<td><span class="badge {result.verdict}">{result.verdict}</span>{needed}'
         difference = format_difference(result.difference, result.measure)
@@ -249,7 +251,7 @@ def _comparison_table(comparison: Comparison) -> Iterator[str]:
         yield f"<td>{format_interval(result.ci, result.measure)}<td class=n>{p}{counts}</tr>"
     yield "</table></div>"
     if comparison.changed_count:
-        changed = f"{comparison.changed_count:,} rows have changed between the two, and are in no figure."
+        changed = f"Not compared: {format_count(comparison.changed_count, 'row')} with changed content."
         yield f'<p class="note">{changed}</p>'
     for result in comparison.evaluators:
         if result.worst:

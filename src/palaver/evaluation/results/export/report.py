@@ -113,6 +113,10 @@ def preview_line(preview: Any) -> str:
             return ""
 
 
+def state_label(report: Report) -> str:
+    return "partial" if report.state == "partly" else report.state
+
+
 def describe_size(report: Report) -> tuple[str, str]:
     """The number of rows, and of variants and repeats, as text."""
     rows = f"{format_count(report.rows, 'row')} of {report.testset} (revision {report.revision})"
@@ -128,7 +132,11 @@ NO_VALUE = "-"
 
 
 def format_percent(value: float | None) -> str:
-    return NO_VALUE if value is None else f"{100 * value:.1f} %"
+    return NO_VALUE if value is None else f"{100 * value:.1f}%"
+
+
+def format_p_value(value: float | None) -> str:
+    return NO_VALUE if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def format_number(value: float | None) -> str:

@@ -73,14 +73,14 @@ test('formats a verdict as a sentence with the number of rows needed', () => {
     cases_needed: 252,
   };
   expect(verdict(comparison)).toBe(
-    'It is not clear: 86.7 % → 82.8 % (−3.9 points, 128 rows). About 252 rows like these would tell.',
+    'Inconclusive: 86.7% → 82.8% (−3.9 points, 128 rows). About 252 rows like these would settle it.',
   );
-  expect(verdict({ ...comparison, cases_needed: null })).toMatch(/No number of rows/);
-  expect(verdict({ ...comparison, verdict: 'worse' })).toMatch(/^It got worse: 86\.7 %/);
+  expect(verdict({ ...comparison, cases_needed: null })).toMatch(/More rows like these would not help/);
+  expect(verdict({ ...comparison, verdict: 'worse' })).toMatch(/^Pass rate fell from 86\.7% to 82\.8% \(/);
   expect(verdict({ ...comparison, measure: 'mean', verdict: 'better', difference: 0.5 })).toBe(
-    'It got better: 0.867 → 0.828 (+0.5, 128 rows).',
+    'Mean score rose from 0.867 to 0.828 (+0.5, 128 rows).',
   );
-  expect(verdict({ ...comparison, difference: null })).toMatch(/^There is nothing to compare/);
+  expect(verdict({ ...comparison, difference: null })).toMatch(/^No row was scored on both sides/);
 });
 
 test('parses a side into an evaluation and a variant, which may contain a colon', () => {

@@ -80,28 +80,30 @@ export function rowChange({ base, candidate }: Pair): RowChange {
 /** The result in one sentence. */
 export function verdict(comparison: EvaluatorComparison): string {
   const { measure, difference, base, candidate, paired: pairedCount } = comparison;
-  if (difference === null || base === null || candidate === null)
-    return 'There is nothing to compare: no row was scored on both sides.';
-  const format = measure === 'pass_rate' ? formatPercent : formatScore;
-  const change = measure === 'pass_rate' ? formatPoints(difference) : formatChange(difference);
-  const summary = `${format(base)} → ${format(candidate)} (${change}, ${pluralize(pairedCount, 'row')})`;
+  if (difference === null || base === null || candidate === null) return 'No row was scored on both sides.';
+  const [subject, format, formatDifference] =
+    measure === 'pass_rate'
+      ? (['Pass rate', formatPercent, formatPoints] as const)
+      : (['Mean score', formatScore, formatChange] as const);
+  const detail = `(${formatDifference(difference)}, ${pluralize(pairedCount, 'row')})`;
+  const change = `from ${format(base)} to ${format(candidate)} ${detail}`;
   switch (comparison.verdict) {
     case 'worse':
-      return `It got worse: ${summary}.`;
+      return `${subject} fell ${change}.`;
     case 'better':
-      return `It got better: ${summary}.`;
+      return `${subject} rose ${change}.`;
     case 'same':
-      return `It is the same, as far as it matters: ${summary}.`;
+      return `No meaningful change: ${format(base)} → ${format(candidate)} ${detail}.`;
     case 'unclear':
-      return `It is not clear: ${summary}. ${neededRowsText(comparison)}`;
+      return `Inconclusive: ${format(base)} → ${format(candidate)} ${detail}. ${neededRowsText(comparison)}`;
   }
 }
 
 function neededRowsText({ cases_needed: cases, paired: pairedCount }: EvaluatorComparison): string {
-  if (cases === null) return 'No number of rows like these would tell: there is no difference to see.';
+  if (cases === null) return 'More rows like these would not help: there is no difference.';
   return cases > pairedCount
-    ? `About ${cases.toLocaleString('en')} rows like these would tell.`
-    : 'A few more rows would tell.';
+    ? `About ${cases.toLocaleString('en')} rows like these would settle it.`
+    : 'A few more rows would settle it.';
 }
 
 /** Parse `ev_2a:base`. */

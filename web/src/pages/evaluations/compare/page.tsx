@@ -75,7 +75,7 @@ export default function ComparePage(): ReactNode {
           />
         )}
         {data && data.evaluators.length === 0 && (
-          <EmptyState title="No evaluator is in both">They have no figure in common.</EmptyState>
+          <EmptyState title="No common evaluator">The two sides share no evaluator to compare.</EmptyState>
         )}
         {data && data.evaluators.length > 0 && (
           <Verdicts
@@ -152,7 +152,7 @@ function Sides({ base, candidate }: { base: string; candidate: string }): ReactN
   return (
     <>
       {sideLink(0)}
-      <ArrowRight role="img" aria-label="with" className="size-4 shrink-0 text-faint" />
+      <ArrowRight role="img" aria-label="compared with" className="size-4 shrink-0 text-faint" />
       {sideLink(1)}
     </>
   );
@@ -169,9 +169,10 @@ function Notes({
   onlyInCandidate: readonly string[];
 }): ReactNode {
   const notes = [
-    changed > 0 && `${pluralize(changed, 'row')} of both changed in between: in no figure here.`,
-    onlyInBase.length > 0 && `Only in the base: ${onlyInBase.join(', ')}.`,
-    onlyInCandidate.length > 0 && `Only in the candidate: ${onlyInCandidate.join(', ')}.`,
+    changed > 0 &&
+      `${pluralize(changed, 'row')} changed between the two test set revisions and ${changed === 1 ? 'is' : 'are'} not compared.`,
+    onlyInBase.length > 0 && `Only in base: ${onlyInBase.join(', ')}.`,
+    onlyInCandidate.length > 0 && `Only in candidate: ${onlyInCandidate.join(', ')}.`,
   ].filter(Boolean);
   return (
     notes.length > 0 && (
@@ -190,12 +191,12 @@ interface ChangesProps {
   evaluator: string;
 }
 
-const TITLES = { regressions: 'Regressions', fixes: 'Fixes' };
+const TITLES = { regressions: 'Regressed', fixes: 'Fixed' };
 const HINTS = {
-  regressions: 'Passed in the base, and does not in the candidate.',
-  fixes: 'Did not pass in the base, and does in the candidate.',
+  regressions: 'Passed in base, fails in candidate.',
+  fixes: 'Failed in base, passes in candidate.',
 };
-const EMPTY_TEXTS = { regressions: 'No row got lost.', fixes: 'No row got right.' };
+const EMPTY_TEXTS = { regressions: 'No regressions.', fixes: 'No fixes.' };
 
 /** Rows that regressed or were fixed, with both answers. */
 export function Changes({ kind, count, base, candidate, evaluator }: ChangesProps): ReactNode {
@@ -227,13 +228,11 @@ export function Changes({ kind, count, base, candidate, evaluator }: ChangesProp
       </ul>
       {rows.length > maxRows && (
         <Button size="small" variant="quiet" className="mt-2" onClick={() => setMaxRows(maxRows + 20)}>
-          {rows.length - maxRows} more
+          Show {Math.min(20, rows.length - maxRows)} more
         </Button>
       )}
       {data?.next && maxRows >= rows.length && (
-        <p className="mt-2 text-xs text-faint">
-          There are more; the results of the evaluation can be filtered for them.
-        </p>
+        <p className="mt-2 text-xs text-faint">There are more. Filter the results of the evaluation to see them all.</p>
       )}
     </section>
   );
@@ -261,7 +260,7 @@ function Change({
   return (
     <li className="min-w-0 rounded-xl border bg-surface p-3">
       <p dir="auto" className="mb-2 line-clamp-3 wrap-anywhere text-muted">
-        <span className="sr-only">Asked: </span>
+        <span className="sr-only">Input: </span>
         {safeProse(parsePreview(row.in).text ?? '') || row.row}
       </p>
       <div className="grid gap-3 @2xl:grid-cols-2">
@@ -285,7 +284,7 @@ function Answer({
 }): ReactNode {
   const score = cell?.scores.find(({ evaluator: name }) => name === evaluator);
   return (
-    <section aria-label={`${title} answered`} className="min-w-0 rounded-lg bg-canvas p-2">
+    <section aria-label={`${title} output`} className="min-w-0 rounded-lg bg-canvas p-2">
       <div className="mb-1 flex items-center gap-2 text-xs text-muted">
         {title}
         {score && <ScoreBadge score={score} />}
@@ -300,20 +299,20 @@ function Answer({
         )}
       </div>
       {cell === undefined && <Spinner />}
-      {cell === null && <p className="text-faint">Not there.</p>}
+      {cell === null && <p className="text-faint">No result.</p>}
       {cell &&
         (cell.error ? (
           <p dir="auto" className="wrap-anywhere text-bad">
             {safeProse(cell.error.message)}
           </p>
         ) : (
-          <PreviewCell preview={parsePreview(cell.out)} label={`${title} answered`} />
+          <PreviewCell preview={parsePreview(cell.out)} label={`${title} output`} />
         ))}
     </section>
   );
 }
 
-const VERDICT_LABELS = { worse: 'Worse', better: 'Better', same: 'Same', unclear: 'Unclear' };
+const VERDICT_LABELS = { worse: 'Worse', better: 'Better', same: 'Same', unclear: 'Inconclusive' };
 const TONES = { worse: 'bad', better: 'good', same: 'plain', unclear: 'warn' } as const;
 const FILLS = {
   worse: 'fill-bad stroke-bad',
@@ -377,14 +376,14 @@ export function Verdicts({ evaluators, margin, selected, onChoose }: VerdictsPro
   );
 }
 
-const TEST_NAMES: Record<string, string> = { 'mcnemar-exact': 'McNemar, exact' };
+const TEST_NAMES: Record<string, string> = { 'mcnemar-exact': 'exact McNemar' };
 
 function comparisonFacts(comparison: EvaluatorComparison): string {
   const { p_adjusted: p, test, unpaired: unpairedCount, score } = comparison;
   return [
     p !== null && `p ${p < 0.001 ? '< 0.001' : `= ${p.toFixed(3)}`} (${TEST_NAMES[test] ?? 'paired bootstrap'}, Holm)`,
     score && `mean score ${formatChange(score.difference)}`,
-    unpairedCount > 0 && `${unpairedCount.toLocaleString('en')} without a partner`,
+    unpairedCount > 0 && pluralize(unpairedCount, 'unmatched row'),
   ]
     .filter(Boolean)
     .join(' · ');
@@ -409,7 +408,7 @@ function Difference({
   const format = measure === 'pass_rate' ? formatPoints : formatChange;
   const toX = (value: number): number =>
     PLOT_WIDTH / 2 + (Math.max(-scaleMax, Math.min(scaleMax, value)) / scaleMax) * (PLOT_WIDTH / 2 - 10);
-  const label = `Difference ${format(difference)}, between ${format(ci[0])} and ${format(ci[1])}`;
+  const label = `Difference ${format(difference)}, interval ${format(ci[0])} to ${format(ci[1])}`;
   return (
     <svg role="img" aria-label={label} viewBox={`0 0 ${PLOT_WIDTH} ${PLOT_HEIGHT}`} className="block w-full max-w-72">
       <title>{label}</title>

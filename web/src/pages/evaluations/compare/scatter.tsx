@@ -57,7 +57,7 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
       <div
         role="slider"
         tabIndex={0}
-        aria-label={`Rows by their score on both sides, ${pluralize(points.length, 'row')}; Enter opens one`}
+        aria-label={`Base and candidate scores of ${pluralize(points.length, 'row')}. Press Enter to open a row.`}
         aria-valuemin={0}
         aria-valuemax={points.length - 1}
         aria-valuenow={active ?? 0}
@@ -106,11 +106,11 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
             </>
           ) : (
             <span className="flex flex-wrap gap-x-3 text-xs">
-              <LegendItem fill="bg-bad" label="got lost" />
-              <LegendItem fill="bg-good" label="got right" />
-              <LegendItem fill="bg-accent" label="neither" />
+              <LegendItem fill="bg-bad" label="Regressed" />
+              <LegendItem fill="bg-good" label="Fixed" />
+              <LegendItem fill="bg-accent" label="Unchanged" />
               {!(baseCells?.isAll && otherCells?.isAll) && (
-                <span>The first {points.length.toLocaleString('en')} rows.</span>
+                <span>First {points.length.toLocaleString('en')} rows only</span>
               )}
             </span>
           )}

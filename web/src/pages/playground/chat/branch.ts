@@ -181,7 +181,10 @@ export class Branch {
   /** Messages that are not stored yet; marked as failed unless they are being sent. */
   unsentMessages(isSending: boolean): ChatMessage[] {
     if (isSending) return this.unsent;
-    return this.unsent.map((message) => ({ ...message, metadata: { error: { message: 'This was not sent.' } } }));
+    return this.unsent.map((message) => ({
+      ...message,
+      metadata: { error: { message: 'This message was not sent.' } },
+    }));
   }
 
   /** Last node of the message's run. */

@@ -167,7 +167,7 @@ describe('an opened thread', () => {
     server.addNodes({ role: 'user', text: 'Why?' });
     server.isOffline = true;
     const cell = await openThreadCell();
-    expect(cell.problem?.message).toContain('cannot be reached');
+    expect(cell.problem?.message).toContain('Cannot reach the server');
     server.isOffline = false;
     server.connected(false);
     await waitUntil(() => transcript(cell).length === 1);
@@ -279,7 +279,7 @@ describe('an answer', () => {
     await waitUntil(() => cell.chat.messages[0]?.metadata?.error !== undefined);
     expect([transcript(cell), cell.chat.messages[0]?.metadata?.error?.message]).toEqual([
       ['user: Why?'],
-      'The connection was lost before this was answered.',
+      'The connection was lost before an answer arrived.',
     ]);
   });
 
@@ -419,7 +419,7 @@ describe('another tab', () => {
       'assistant: Well.',
       'user: Mine.',
     ]);
-    expect(cell.chat.messages.at(-1)?.metadata?.error?.message).toBe('This was not sent.');
+    expect(cell.chat.messages.at(-1)?.metadata?.error?.message).toBe('This message was not sent.');
     void cell.retry();
     await waitUntil(() => server.run !== null);
     expect(server.posted().at(-1)).toMatchObject({ messages: [{ parts: textParts('Mine.') }], parent: 'msg_1_1' });

@@ -269,7 +269,7 @@ export class CellChat {
       this.#adoptStored(this.#branch.recordStored(unsent, nodes));
       answer = nodes.at(-1)?.id ?? answer;
     }
-    if (!answer) throw new Error('There is nothing to answer yet.');
+    if (!answer) throw new Error('Nothing to answer yet. Write a message first.');
     this.#branchEnd = null;
     return { thread, answer, ...placement };
   }
@@ -387,7 +387,7 @@ export class CellChat {
     }
     const last = this.chat.messages.at(-1);
     if (this.#branch.isKnown && !this.busy && last?.role === 'user' && !last.metadata?.error) {
-      this.#addMetadata(last.id, { error: { message: 'The connection was lost before this was answered.' } });
+      this.#addMetadata(last.id, { error: { message: 'The connection was lost before an answer arrived.' } });
     }
   }
 

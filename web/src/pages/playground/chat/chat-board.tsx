@@ -47,7 +47,7 @@ function useBoardCommands({ cells, active, single, stopAll, go, onAddRow }: Boar
   useCommand(
     onAddRow !== null && {
       id: 'add-thread',
-      title: 'Add a thread',
+      title: 'Add thread',
       group: 'Chat',
       keys: 'alt+t',
       run: onAddRow,
@@ -161,9 +161,9 @@ const RowCells = ({ children }: { children: ReactNode }): ReactNode => <div clas
 
 function composerTargets(rows: number, columns: number): { value: Target; label: string }[] {
   return [
-    { value: 'all', label: 'To all cells' },
-    ...(rows > 1 && columns > 1 ? [{ value: 'row' as const, label: 'To this thread' }] : []),
-    ...(rows * columns > 1 ? [{ value: 'cell' as const, label: 'To this cell' }] : []),
+    { value: 'all', label: 'Send to all' },
+    ...(rows > 1 && columns > 1 ? [{ value: 'row' as const, label: 'Send to this thread' }] : []),
+    ...(rows * columns > 1 ? [{ value: 'cell' as const, label: 'Send to this cell' }] : []),
   ];
 }
 

@@ -58,18 +58,18 @@ function EmptyCell({ workflow, isStandalone }: { workflow: string; isStandalone:
       )}
     >
       <MessageSquare className="size-6 text-faint" />
-      <h2 className="font-semibold text-ink">Talk to {workflow}</h2>
+      <h2 className="font-semibold text-ink">Chat with {workflow}</h2>
       {description && <p dir="auto">{description}</p>}
       {isStandalone && (
         <ul className="mt-4 flex flex-col items-start gap-1.5 text-left text-[13px] max-sm:hidden">
           <li>
-            <Kbd>+</Kbd> at the right compares it with a variant, or with another workflow
+            Click <Kbd>+</Kbd> to compare with a variant or another workflow
           </li>
           <li>
-            <Kbd>Add thread</Kbd> asks the same in several conversations
+            Click <Kbd>Add thread</Kbd> to send the same message in several conversations
           </li>
           <li>
-            <Kbd>Ctrl K</Kbd> finds everything, <Kbd>?</Kbd> shows the keys
+            Press <Kbd>Ctrl K</Kbd> to search, <Kbd>?</Kbd> for shortcuts
           </li>
         </ul>
       )}
@@ -161,7 +161,7 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
       </div>
       {isAway && (
         <IconButton
-          label="To the end"
+          label="Scroll to end"
           variant="plain"
           onClick={toEnd}
           className="absolute bottom-3 left-1/2 -translate-x-1/2 rounded-full shadow-float"

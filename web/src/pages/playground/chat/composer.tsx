@@ -30,8 +30,8 @@ const SELECT_CLASS =
 
 const PLACEHOLDERS: Record<Role, string> = {
   user: 'Message',
-  system: 'A system message, not answered by itself',
-  assistant: 'Words put into the assistant’s mouth',
+  system: 'Add a system message',
+  assistant: 'Add an assistant message',
 };
 
 export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Props): ReactNode {
@@ -214,7 +214,7 @@ function useAttachments() {
   const attach = (list: FileList) => {
     for (const file of list) {
       if (file.size > maxFileBytes) {
-        showToast(`${file.name} is larger than ${formatSize(maxFileBytes)}, the most that this server takes.`, {
+        showToast(`${file.name} exceeds the server’s file size limit of ${formatSize(maxFileBytes)}.`, {
           bad: true,
         });
         continue;

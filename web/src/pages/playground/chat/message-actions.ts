@@ -81,7 +81,7 @@ async function editMessage(
   await cell.load();
   if (message.role !== 'user') return;
   if (!cell.chat.messages.some((other) => other.id === edited.id))
-    throw new Error('It is saved, but cannot be answered now: the thread could not be read.');
+    throw new Error('Saved, but not sent to the workflow because the thread could not be loaded.');
   await cell.rerun(edited.id);
 }
 

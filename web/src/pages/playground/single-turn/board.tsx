@@ -37,8 +37,8 @@ export function SingleTurnBoard(): ReactNode {
   const base = columns.length > 1 && columns.some(({ id }) => id === layout.compare) ? String(layout.compare) : null;
   const progress = boardProgress(board, runs);
   useCommand({ id: 'run-all', title: 'Run all cells', group: 'Rows', run: () => actions.run('all') });
-  useCommand({ id: 'add-row', title: 'Add a row', group: 'Rows', keys: 'alt+t', run: addRow });
-  useCommand({ id: 'paste-rows', title: 'Add many rows', group: 'Rows', run: () => setPasting(true) });
+  useCommand({ id: 'add-row', title: 'Add row', group: 'Rows', keys: 'alt+t', run: addRow });
+  useCommand({ id: 'paste-rows', title: 'Paste rows', group: 'Rows', run: () => setPasting(true) });
 
   const runOf = (row: string, column: string) => {
     const id = runIds.get(cellKey(row, column));
@@ -151,7 +151,7 @@ function ColumnHeaders({ columns, base }: { columns: readonly Column[]; base: st
           </div>
           {base === column.id && (
             <span className="pr-2">
-              <Badge title="The other columns are shown as they differ from this one">Base</Badge>
+              <Badge title="Other columns show their differences from this one">Base</Badge>
             </span>
           )}
         </div>
@@ -163,10 +163,10 @@ function ColumnHeaders({ columns, base }: { columns: readonly Column[]; base: st
 
 function NoRows({ onAdd, onPaste }: { onAdd: () => void; onPaste: () => void }): ReactNode {
   return (
-    <EmptyState icon={<Rows3 />} title="Ask many things at once">
+    <EmptyState icon={<Rows3 />} title="Run many inputs side by side">
       <p>
-        Each row is one set of inputs, each column a workflow or a variant of it. Fill in a row and run it with{' '}
-        <Kbd>Ctrl</Kbd> <Kbd>Enter</Kbd>; then add a column and see how the answers differ.
+        Each row is a set of inputs, each column a workflow or variant. Fill in a row and run it with <Kbd>Ctrl</Kbd>{' '}
+        <Kbd>Enter</Kbd>, then add a column to compare the answers.
       </p>
       <div className="mt-4 flex justify-center gap-2">
         <Button variant="main" onClick={onAdd}>
@@ -233,7 +233,7 @@ export function RunBar({ board, progress, actions, base, onAdd, onPaste }: Props
             <Button
               variant="main"
               size="small"
-              aria-label="Run some"
+              aria-label="More run options"
               className="rounded-l-none border-l-canvas/40 px-1"
               disabled={progress.cells === 0}
             >
@@ -280,7 +280,7 @@ function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
   return (
     <div className="flex min-w-0 flex-wrap items-center gap-x-3 gap-y-1 text-[13px] text-muted">
       <label className="flex items-center gap-1.5">
-        At once
+        Concurrency
         <select
           value={boardConcurrency(board.layout)}
           onChange={(event) => setLayout({ concurrency: Number(event.target.value) })}

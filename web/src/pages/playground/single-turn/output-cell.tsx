@@ -52,7 +52,7 @@ export function OutputCell({ run, base, label, onRun, onStop }: Props): ReactNod
     <div className="group/cell flex h-full min-h-16 min-w-0 flex-col gap-2">
       <Status run={run} label={label} onRun={onRun} onStop={onStop} />
       {run.error && run.status !== 'cancelled' && (
-        <ErrorMessage error={new Error(String(run.error['message'] ?? 'It failed.'))}>
+        <ErrorMessage error={new Error(String(run.error['message'] ?? 'The run failed.'))}>
           <Button size="small" onClick={onRun}>
             <RotateCw className="size-3.5" /> Retry
           </Button>
@@ -144,7 +144,7 @@ function StatusText({ status }: { status: Run['status'] }): ReactNode {
       return <Badge tone="warn">Stopped</Badge>;
     case 'interrupted':
       return (
-        <Hint text="The process that ran it went away.">
+        <Hint text="The server process stopped during the run.">
           <span>
             <Badge tone="warn">Interrupted</Badge>
           </span>
@@ -215,7 +215,7 @@ export function DiffView({ base, run }: { base: Run; run: Run }): ReactNode {
     calls.every(({ change }) => change === 'same');
   return (
     <div className="flex flex-col gap-2">
-      {isUnchanged && <p className="text-xs text-faint">The same as the base.</p>}
+      {isUnchanged && <p className="text-xs text-faint">Same as base.</p>}
       <p dir="auto" className="whitespace-pre-wrap">
         <WordDiff from={outputText(base)} to={outputText(run)} />
       </p>
@@ -233,7 +233,7 @@ const CALL_CLASSES = {
   removed: 'rounded-sm bg-bad-soft text-bad line-through',
 };
 const CALL_BORDERS = { same: 'border-line', added: 'border-good', removed: 'border-bad', changed: 'border-warn' };
-const CALL_LABELS = { same: 'same call', added: 'only here', removed: 'only in the base', changed: 'other arguments' };
+const CALL_LABELS = { same: 'same call', added: 'only here', removed: 'only in base', changed: 'different arguments' };
 
 function CallView({ change }: { change: CallChange }): ReactNode {
   return (

@@ -58,10 +58,10 @@ describe('pasted text', () => {
   });
 
   it('is rejected with the reason if it is invalid', () => {
-    expect(parsePaste('{"text": "a"}\n{oops', schema, false)).toEqual({ error: 'Line 2 is not JSON.' });
-    expect(parsePaste('[1]', schema, false)).toEqual({ error: 'Item 1 is not an object of inputs.' });
+    expect(parsePaste('{"text": "a"}\n{oops', schema, false)).toEqual({ error: 'Line 2: invalid JSON.' });
+    expect(parsePaste('[1]', schema, false)).toEqual({ error: 'Item 1: must be an object of inputs.' });
     expect(parsePaste('text,wrods\na,3', schema, false)).toEqual({
-      error: 'There is no input “wrods”. The first line names the inputs.',
+      error: 'Unknown input “wrods”. The first line must contain input names.',
     });
   });
 

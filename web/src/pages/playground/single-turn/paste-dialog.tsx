@@ -36,8 +36,8 @@ export function PasteDialog({ schema, isChat, maxRows, onClose, onAdd }: Props):
       open
       wide
       onClose={onClose}
-      title="Add many rows"
-      description="One row per line: JSON objects, or a table whose first line names the inputs."
+      title="Paste rows"
+      description="One row per line: JSON objects, or a table with input names in the first line."
     >
       <TextArea
         aria-label="Rows"
@@ -64,7 +64,7 @@ export function PasteDialog({ schema, isChat, maxRows, onClose, onAdd }: Props):
           }}
         />
         <Button onClick={() => fileInput.current?.click()}>
-          <FileUp className="size-4" /> From a file
+          <FileUp className="size-4" /> Choose file
         </Button>
         <p role="status" className="min-w-0 grow text-muted wrap-anywhere">
           {'error' in result ? (
@@ -72,10 +72,12 @@ export function PasteDialog({ schema, isChat, maxRows, onClose, onAdd }: Props):
           ) : (
             inputs.length > 0 && describeRows(inputs.length, result.names)
           )}
-          {isTooMany && <span className="text-bad"> Only {maxRows} more fit: a board has at most 1,000 rows.</span>}
+          {isTooMany && (
+            <span className="text-bad"> Too many rows: this board has room for {maxRows} more (limit: 1,000).</span>
+          )}
         </p>
         <Button variant="main" disabled={!inputs.length || isTooMany} onClick={add}>
-          {inputs.length ? `Add ${inputs.length} row${inputs.length === 1 ? '' : 's'}` : 'Add rows'}
+          {inputs.length ? `Add ${pluralize(inputs.length, 'row')}` : 'Add rows'}
         </Button>
       </div>
     </Dialog>
@@ -107,11 +109,11 @@ function parseJsonRows(text: string): RowInputValues[] {
     if (Array.isArray(list)) return list.map((item, index) => toRow(item, `Item ${index + 1}`));
   }
   const single = tryParseJson(text);
-  if (single !== undefined) return [toRow(single, 'It')];
+  if (single !== undefined) return [toRow(single, 'Item 1')];
   return text.split('\n').flatMap((line, index) => {
     if (!line.trim()) return [];
     const value = tryParseJson(line);
-    if (value === undefined) throw new Error(`Line ${index + 1} is not JSON.`);
+    if (value === undefined) throw new Error(`Line ${index + 1}: invalid JSON.`);
     return [toRow(value, `Line ${index + 1}`)];
   });
 }
@@ -126,7 +128,7 @@ function tryParseJson(text: string): unknown {
 
 /** Convert a value to a row: an object of inputs, or `{"messages", "inputs"}` as in exports. */
 function toRow(value: unknown, source: string): RowInputValues {
-  if (!isObject(value)) throw new Error(`${source} is not an object of inputs.`);
+  if (!isObject(value)) throw new Error(`${source}: must be an object of inputs.`);
   if (!isObject(value.inputs)) return value;
   return { ...value.inputs, ...(Array.isArray(value.messages) ? { messages: value.messages } : {}) };
 }
@@ -142,7 +144,7 @@ function parseTableRows(text: string, form: Form, isChat: boolean): RowInputValu
     return table.map(([cell = '']) => ({ [first]: cellValue(cell, shapes.get(first), first === 'messages') }));
   const unknownName = head.find((name) => !shapes.has(name) && !(isChat && name === 'messages'));
   if (unknownName !== undefined && !form.open)
-    throw new Error(`There is no input “${unknownName}”. The first line names the inputs.`);
+    throw new Error(`Unknown input “${unknownName}”. The first line must contain input names.`);
   return table.slice(1).map((line) =>
     Object.fromEntries(
       head.flatMap((name, index) => {

@@ -159,7 +159,7 @@ export function MessagesEditor({ value, onChange }: { value: unknown; onChange: 
     return (
       <div>
         <p className="mb-1 text-xs font-medium text-muted">messages</p>
-        <JsonField label="messages, as JSON" value={value} onChange={onChange} />
+        <JsonField label="messages as JSON" value={value} onChange={onChange} />
       </div>
     );
   }
@@ -201,7 +201,7 @@ export function MessagesEditor({ value, onChange }: { value: unknown; onChange: 
             rows={1}
             dir="auto"
             aria-label={`Message ${index + 1}`}
-            placeholder={message.role === 'user' ? 'What the user says' : `What the ${message.role} says`}
+            placeholder={message.role === 'user' ? 'User message' : `What the ${message.role} says`}
             value={message.content}
             onChange={(event) => patchMessage(index, { content: event.target.value })}
             className="block min-h-8 rounded-none border-0 py-1 focus-visible:outline-none"

@@ -49,10 +49,9 @@ export default function TracePage({ trace }: { trace: string }): ReactNode {
   if (data) return <TraceView summary={data} />;
   if (error instanceof ApiError && error.status === 404) {
     return (
-      <EmptyState title="This trace is not here" icon={<SearchX />}>
+      <EmptyState title="Trace not found" icon={<SearchX />}>
         <p>
-          Its spans have not arrived yet, or they were deleted when their time was over. If they arrive, they show here
-          by themselves.
+          Its spans have not arrived yet, or were deleted by the retention policy. This page updates when they arrive.
         </p>
         <Link href="/traces" className="mt-3 inline-block text-accent hover:underline">
           All traces
@@ -160,8 +159,8 @@ function SelectedPane({
 const PartialSpansNote = ({ loaded, total }: { loaded: number; total: number }): ReactNode => (
   <div role="status" className="shrink-0 border-t bg-canvas px-3 py-1 text-xs text-muted">
     {loaded >= MAX_SPANS
-      ? `The first ${MAX_SPANS.toLocaleString('en')} of ${total.toLocaleString('en')} spans are shown.`
-      : `${loaded.toLocaleString('en')} of ${total.toLocaleString('en')} spans so far…`}
+      ? `Showing the first ${MAX_SPANS.toLocaleString('en')} of ${total.toLocaleString('en')} spans.`
+      : `Loading spans: ${loaded.toLocaleString('en')} of ${total.toLocaleString('en')}…`}
   </div>
 );
 
@@ -250,7 +249,7 @@ export function TraceHeader({ summary, busy, onOpen }: TraceHeaderProps): ReactN
         <IconButton
           size="small"
           label="Copy link"
-          onClick={() => void copyText(window.location.href).then(() => showToast('The link is copied.'), showError)}
+          onClick={() => void copyText(window.location.href).then(() => showToast('Link copied.'), showError)}
         >
           <Link2 />
         </IconButton>
@@ -284,7 +283,7 @@ function TraceFacts({ summary }: { summary: Summary }): ReactNode {
           {formatDateTime(root.start)}
         </time>
       </TraceFact>
-      <TraceFact name="Took">{formatMilliseconds(root.duration_ms)}</TraceFact>
+      <TraceFact name="Duration">{formatMilliseconds(root.duration_ms)}</TraceFact>
       <TraceFact name="Spans">
         {spans.toLocaleString('en')} {spans === 1 ? 'span' : 'spans'}
       </TraceFact>
@@ -314,10 +313,10 @@ function TraceFacts({ summary }: { summary: Summary }): ReactNode {
         </TraceFact>
       ))}
       {root.run_id && <ThreadLink run={root.run_id} />}
-      <TraceFact name="Trace id">
+      <TraceFact name="Trace ID">
         <span className="flex items-center">
           <span className="font-mono text-xs text-faint">{id.slice(0, 8)}…</span>
-          <CopyButton label="Copy trace id" text={id} className="!size-6" />
+          <CopyButton label="Copy trace ID" text={id} className="!size-6" />
         </span>
       </TraceFact>
     </dl>
@@ -329,7 +328,7 @@ function ThreadLink({ run: id }: { run: string }): ReactNode {
   return data?.thread ? (
     <TraceFact name="Thread">
       <Link href={`/play/${data.thread}`} className="text-accent hover:underline">
-        Its thread
+        Thread
       </Link>
     </TraceFact>
   ) : null;
@@ -354,9 +353,9 @@ function ExportMenu({ id }: { id: string }): ReactNode {
         </Button>
       }
     >
-      <MenuItem onSelect={exportAs('jsonl')}>Records, as JSON lines</MenuItem>
-      <MenuItem onSelect={exportAs('otlp')}>OTLP, to send elsewhere</MenuItem>
-      <MenuItem onSelect={() => download(`/api/traces/${id}/export.html`)}>A page, as HTML</MenuItem>
+      <MenuItem onSelect={exportAs('jsonl')}>Spans (JSON Lines)</MenuItem>
+      <MenuItem onSelect={exportAs('otlp')}>OTLP (JSON)</MenuItem>
+      <MenuItem onSelect={() => download(`/api/traces/${id}/export.html`)}>Web page (HTML)</MenuItem>
     </Menu>
   );
 }
@@ -405,7 +404,7 @@ export function ConversationPane({ trace, onSpan, openInPlayground }: Conversati
   if (!items.length) {
     return (
       <EmptyState title="No conversation" icon={<MessagesSquare />}>
-        No span of this trace tells what was said. Choose one to see what it was given and what it gave.
+        No span of this trace contains messages. Select a span to see its input and output.
       </EmptyState>
     );
   }
@@ -413,7 +412,7 @@ export function ConversationPane({ trace, onSpan, openInPlayground }: Conversati
     <div className="mx-auto max-w-3xl px-4 py-4">
       {omittedSize > 0 && (
         <TruncatedNotice busy={full.isFetching} onShowAll={() => setShowFull(true)}>
-          Long texts are shown from their beginning; {formatSize(omittedSize)} are left out.
+          Long texts are truncated. {formatSize(omittedSize)} not shown.
         </TruncatedNotice>
       )}
       {full.error && <ErrorMessage error={full.error} />}

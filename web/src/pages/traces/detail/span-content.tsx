@@ -16,7 +16,7 @@ import { Badge } from '@/components/status';
 import { LongText } from '@/components/text';
 import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
-import { formatSize, formatDateTime } from '@/lib/format';
+import { formatSize, formatDateTime, pluralize } from '@/lib/format';
 import { safeProse, safeExact } from '@/lib/safe-text';
 import type { Part, Span } from '@/pages/traces/queries';
 import { sortedEntries, shortText } from '@/pages/traces/span-facts';
@@ -114,18 +114,18 @@ export function TruncatedPart({ parts, part }: { parts: SpanParts; part: Part })
       {...(progress === undefined ? {} : { progress })}
       onShowAll={() => parts.load(part)}
     >
-      {PART_LABELS[part] ?? 'This'} shown in part: {formatSize(total)} in all.
+      {PART_LABELS[part] ?? 'Content'} truncated ({formatSize(total)} in total).
     </TruncatedNotice>
   );
 }
 
 const PART_LABELS: Partial<Record<Part, string>> = {
-  messages_in: 'What it was given is',
-  messages_out: 'What it said is',
-  inputs: 'The inputs are',
-  outputs: 'The outputs are',
-  attributes: 'The attributes are',
-  events: 'The events are',
+  messages_in: 'Input messages',
+  messages_out: 'Output messages',
+  inputs: 'Inputs',
+  outputs: 'Outputs',
+  attributes: 'Attributes',
+  events: 'Events',
 };
 
 const MAX_EVENTS_SHOWN = 200;
@@ -158,7 +158,7 @@ export function SpanDetails({ parts }: { parts: SpanParts }): ReactNode {
         <TruncatedPart parts={parts} part="links" />
         <Links span={span} />
       </CollapsibleSection>
-      <CollapsibleSection title="Removed before it was stored" count={span.redactions?.length ?? 0}>
+      <CollapsibleSection title="Redactions" count={span.redactions?.length ?? 0}>
         <Redactions span={span} />
       </CollapsibleSection>
       <CollapsibleSection title="Notes" count={(span.notes?.length ?? 0) + countKeys(span.dropped)}>
@@ -199,13 +199,13 @@ function Events({ span }: { span: Span }): ReactNode {
             )}
           </div>
           {Object.keys(event.attributes).length > 0 && (
-            <Attributes attributes={event.attributes} label="Attributes of the event" />
+            <Attributes attributes={event.attributes} label="Event attributes" />
           )}
         </li>
       ))}
       {(span.events?.length ?? 0) > MAX_EVENTS_SHOWN && (
         <li className="text-faint">
-          The first {MAX_EVENTS_SHOWN} of {span.events?.length} are shown.
+          Showing the first {MAX_EVENTS_SHOWN} of {span.events?.length}.
         </li>
       )}
     </ul>
@@ -234,7 +234,7 @@ const Redactions = ({ span }: { span: Span }): ReactNode => (
       <li key={`${path} ${by}`} className="wrap-anywhere">
         <span className="font-mono text-xs">{safeExact(path).slice(0, 512)}</span>{' '}
         <span className="text-muted">
-          by {safeExact(by).slice(0, 200)}, {count ?? 1} time{count === 1 || count === undefined ? '' : 's'}
+          by {safeExact(by).slice(0, 200)}, {pluralize(count ?? 1, 'time')}
         </span>
       </li>
     ))}
@@ -356,7 +356,7 @@ export function TruncatedNotice({
     >
       <span className="grow">{children}</span>
       <Button size="small" disabled={busy} onClick={onShowAll}>
-        {busy ? (progress === undefined ? 'Loading…' : `Loading, ${Math.round(progress * 100)} %`) : 'Show all'}
+        {busy ? (progress === undefined ? 'Loading…' : `Loading… ${Math.round(progress * 100)}%`) : 'Show all'}
       </Button>
     </div>
   );
@@ -419,7 +419,7 @@ export function useSpanParts(record: Span): SpanParts {
 
 const NO_PARTS: ReadonlyMap<Part, unknown> = new Map();
 
-type RecordPiece = Schemas['Piece'];
+type RecordPiece = Schemas['PartPiece'];
 
 /** Fetch all pieces; `onProgress` receives the loaded fraction. */
 export async function fetchWholePart(
@@ -431,7 +431,7 @@ export async function fetchWholePart(
     const piece: RecordPiece = await fetchAt(offset);
     texts.push(piece.text);
     onProgress(piece.total ? Math.min(1, (piece.offset + piece.text.length) / piece.total) : 1);
-    if (piece.next !== null && piece.next <= piece.offset) throw new Error('The server sends the same piece again.');
+    if (piece.next !== null && piece.next <= piece.offset) throw new Error('The server sent the same part twice.');
     offset = piece.next;
   }
   return JSON.parse(texts.join('')) as unknown;

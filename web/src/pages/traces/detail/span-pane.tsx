@@ -69,7 +69,7 @@ function SpanView({
         </div>
         <div className="mt-1 flex flex-wrap items-center gap-1 text-xs text-faint">
           <span className="font-mono">{id}</span>
-          <CopyButton label="Copy span id" text={id} />
+          <CopyButton label="Copy span ID" text={id} />
           <CopyButton label="Copy record as JSON" icon={<Braces />} text={() => jsonText(span)} />
           <span className="grow" />
           {isConversation && (
@@ -105,7 +105,7 @@ function SpanError({ span: { exception, status, status_message: message } }: { s
 
 export function SpanFacts({ span }: { span: Span }): ReactNode {
   return (
-    <CollapsibleSection title="Facts" open>
+    <CollapsibleSection title="Details" open>
       <dl className="grid grid-cols-[6.5rem_minmax(0,1fr)] gap-y-0.5 text-[13px]">
         {spanFacts(span).map((fact) => (
           <div key={fact.label} className="contents">
@@ -152,7 +152,7 @@ export function RunThreadLink({ id }: { id: string }): ReactNode {
   if (!data?.thread) return null;
   return (
     <Link href={`/play/${data.thread}`} className="shrink-0 text-accent hover:underline">
-      its thread
+      Thread
     </Link>
   );
 }

@@ -2,7 +2,7 @@
 import { ChevronRight } from 'lucide-react';
 import { memo, type MouseEvent, type ReactNode } from 'react';
 import { cn } from '@/lib/cn';
-import { formatCompactNumber } from '@/lib/format';
+import { formatCompactNumber, pluralize } from '@/lib/format';
 import { safeExact } from '@/lib/safe-text';
 import { kindColour, KindIcon, StatusIcon } from '@/pages/traces/span-kind';
 import type { SpanTreeRow, SpanNode } from './span-tree';
@@ -134,7 +134,7 @@ function Name({ row, isMatch, columns, onToggle }: Pick<Props, 'row' | 'isMatch'
   );
 }
 
-const NOTES = { orphan: 'The span that it names as its parent is not here', cycle: 'It is its own ancestor' };
+const NOTES = { orphan: 'The parent span is missing', cycle: 'The span is its own ancestor' };
 
 const NoteBadge = ({ note }: { note: 'orphan' | 'cycle' }): ReactNode => (
   <span title={NOTES[note]} className="shrink-0 rounded-full bg-warn-soft px-1.5 text-[11px] text-warn">
@@ -147,14 +147,14 @@ const HiddenChildren = ({ node }: { node: SpanNode }): ReactNode => (
   <>
     <span
       className="shrink-0 rounded-full bg-sunken px-1.5 text-[11px] text-muted tabular-nums"
-      title={`${node.descendantCount.toLocaleString('en')} spans below`}
+      title={pluralize(node.descendantCount, 'descendant span')}
     >
       {formatCompactNumber(node.descendantCount)}
     </span>
     {node.errorCount > 0 && (
       <span
         className="shrink-0 rounded-full bg-bad-soft px-1.5 text-[11px] text-bad tabular-nums"
-        title={`${node.errorCount.toLocaleString('en')} of them failed`}
+        title={`${pluralize(node.errorCount, 'descendant span')} failed`}
       >
         {formatCompactNumber(node.errorCount)} failed
       </span>
@@ -183,8 +183,8 @@ function Bar({
       className="relative mx-1.5 h-full min-w-0 grow overflow-hidden"
       onDoubleClick={() => onFocus(node)}
       title={
-        `${formatMilliseconds(node.offset)} after the beginning, ${formatMilliseconds(node.duration)} long. ` +
-        'Double click to look at it alone.'
+        `Starts at +${formatMilliseconds(node.offset)}, takes ${formatMilliseconds(node.duration)}. ` +
+        'Double-click to zoom in.'
       }
     >
       <span

@@ -5,7 +5,7 @@
 import type { Schemas } from '@/api/client';
 import { parseMoment } from './timeline';
 
-export type SkeletonSpan = Schemas['BoneRow'];
+export type SkeletonSpan = Schemas['SkeletonRow'];
 
 export interface SpanNode {
   id: string;

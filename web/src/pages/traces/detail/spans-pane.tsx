@@ -299,16 +299,16 @@ export function SpansBar({
         />
         {matches !== null && (
           <span role="status" className="absolute top-1.5 right-2 text-xs text-faint tabular-nums">
-            {matches ? `${matches} found` : 'None'}
+            {matches ? `${matches} found` : 'No matches'}
           </span>
         )}
       </div>
       {matches ? (
         <>
-          <IconButton size="small" label="Previous found" onClick={() => onNext(true)}>
+          <IconButton size="small" label="Previous match" onClick={() => onNext(true)}>
             <ChevronUp />
           </IconButton>
-          <IconButton size="small" label="Next found" onClick={() => onNext(false)}>
+          <IconButton size="small" label="Next match" onClick={() => onNext(false)}>
             <ChevronDown />
           </IconButton>
         </>
@@ -318,10 +318,10 @@ export function SpansBar({
           <CircleAlert />
         </IconButton>
       )}
-      <IconButton size="small" label="Open all" onClick={onOpenAll}>
+      <IconButton size="small" label="Expand all" onClick={onOpenAll}>
         <ChevronsUpDown />
       </IconButton>
-      <IconButton size="small" label="Close all" onClick={onCloseAll}>
+      <IconButton size="small" label="Collapse all" onClick={onCloseAll}>
         <ChevronsDownUp />
       </IconButton>
       <span className="grow" />
@@ -333,7 +333,7 @@ export function SpansBar({
           <IconButton size="small" label="Zoom in" onClick={() => zoom.by(0.5)}>
             <ZoomIn />
           </IconButton>
-          <IconButton size="small" label="Whole trace" disabled={zoom.isFull} onClick={zoom.reset}>
+          <IconButton size="small" label="Zoom to whole trace" disabled={zoom.isFull} onClick={zoom.reset}>
             <Maximize2 />
           </IconButton>
         </>
