@@ -181,13 +181,7 @@ class _Response(NamedTuple):
 @click.option("--model", help="Model to request.")
 @click.option("--prompt", default=PROMPT, show_default=True, help="Message to send.")
 @click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send this header. Repeatable.")
-@click.option(
-    "--timeout",
-    default=60.0,
-    show_default=True,
-    type=click.FloatRange(min=0.1),
-    help="Timeout per request, in seconds.",
-)
+@click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0.1), help="Seconds per request.")
 @click.option(
     "--ui-version", type=click.Choice(["5", "6", "7"]), default="6", show_default=True, help="AI SDK version."
 )

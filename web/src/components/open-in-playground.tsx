@@ -133,7 +133,8 @@ export function omittedInputsNotice(workflow: string, names: readonly string[]):
   if (!names.length) return null;
   const shortNames = names.slice(0, 3).map((name) => (name.length > 40 ? `${name.slice(0, 40)}…` : name));
   const others = names.length - shortNames.length;
-  return `Left out inputs that ${workflow} does not have: ${shortNames.join(', ')}${others > 0 ? ` and ${others} more` : ''}.`;
+  const suffix = others > 0 ? ` and ${others} more` : '';
+  return `Left out inputs that ${workflow} does not have: ${shortNames.join(', ')}${suffix}.`;
 }
 
 export async function isServedWorkflow(name: string | null): Promise<boolean> {

@@ -20,6 +20,24 @@ interface Props {
   tabIndex?: number;
 }
 
+export const SIDE_LABELS = { in: 'Input', out: 'Output' };
+
+interface SideProps {
+  preview: Preview;
+  side: 'in' | 'out';
+  row: number;
+  /** Whether the row is the active one: only that is reachable with Tab. */
+  active: boolean;
+  renderFull: () => ReactNode;
+}
+
+/** One line with the input or output of a list row. */
+export function SidePreviewCell({ side, row, active, ...props }: SideProps): ReactNode {
+  return (
+    <PreviewCell size="line" tabIndex={active ? 0 : -1} label={`${SIDE_LABELS[side]} of row ${row + 1}`} {...props} />
+  );
+}
+
 export function PreviewCell({ preview, label, renderFull, size = 'block', tabIndex = 0 }: Props): ReactNode {
   const [open, setOpen] = useState(false);
   if (preview.renderer === 'empty') return <span className="text-faint">Empty</span>;

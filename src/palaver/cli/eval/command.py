@@ -110,36 +110,27 @@ def _read_text(path: Path) -> str:
 
 
 _file_type = click.Path()
+_POSITIVE, _SHARE = click.FloatRange(0, min_open=True), click.FloatRange(0, 1)
 
 
 @click.command()
 @click.argument("target", required=False)
 @click.argument("testset", required=False)
-@click.option(
-    "-e", "--evaluator", multiple=True, metavar="KEY[:JSON]", help="Evaluator that scores the answers. Repeatable."
-)
+@click.option("-e", "--evaluator", multiple=True, metavar="KEY[:JSON]", help="Evaluator to apply. Repeatable.")
 @click.option("--agenta", metavar="FILE", help="Agenta evaluators, as JSON.")
 @click.option("--evaluators", is_flag=True, help="List the evaluators and what they need.")
 @click.option("--variant", multiple=True, metavar="NAME:FILE", help="Variant to run. Repeatable.")
-@click.option(
-    "--map", "columns", multiple=True, metavar="FIELD=COLUMN", help="Map a column to messages, expected or an input."
-)
+@click.option("--map", "columns", multiple=True, metavar="FIELD=COLUMN", help="Map a test set column. Repeatable.")
 @click.option("--repeats", type=click.IntRange(1, 100), default=1, help="Runs per row (default: 1).")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Run only the first N rows.")
 @click.option("--sample", type=click.IntRange(1), metavar="N", help="Run N random rows.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Random seed for --sample (default: 0).")
 @click.option("--types", type=click.Choice(["auto", "text"]), default="auto", help="CSV cell types (default: auto).")
 @click.option("--concurrency", type=click.IntRange(1, 1_000), default=10, help="Concurrent calls (default: 10).")
-@click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), default=60, help="Timeout per call in seconds (default: 60)."
-)
+@click.option("--timeout", type=_POSITIVE, default=60, help="Timeout per call in seconds (default: 60).")
 @click.option("--retries", type=click.IntRange(0, 20), default=2, help="Retries per call (default: 2).")
-@click.option(
-    "--max-cost", type=click.FloatRange(0, min_open=True), help="Cancel the evaluation above this cost (USD)."
-)
-@click.option(
-    "--max-errors", type=click.FloatRange(0, 1), default=1.0, help="Maximum share of failed calls (default: 1)."
-)
+@click.option("--max-cost", type=_POSITIVE, metavar="USD", help="Cancel the evaluation above this cost.")
+@click.option("--max-errors", type=_SHARE, default=1.0, help="Maximum share of failed calls (default: 1).")
 @click.option("--name", default="", help="Evaluation name.")
 @click.option("--compare", metavar="EVAL|last", help="Evaluation to compare with, or the last one of this test set.")
 @click.option("--fail-under", multiple=True, metavar="[NAME=]RATE", help="Fail if the pass rate is below RATE.")

@@ -210,7 +210,7 @@ class ResultView(ResultRow, frozen=True, kw_only=True):
     messages: Sequence[Message]
     """The messages of the answer, of all turns."""
     value: Any | UnsetType = UNSET
-    """The workflow's value; absent for a chat."""
+    """The value that the workflow returned; absent for a chat."""
     text: str
     notes: Sequence[str] = ()
     tool_calls: Sequence[CaseCallView] = ()

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from palaver.errors import TooLarge
 from palaver.traces.model import Link, RawSpan, Span
 from palaver.traces.otlp.limits import MAX_SPAN_BYTES, Losses, truncate_name
 
@@ -20,6 +21,11 @@ _encode = msgspec.json.Encoder().encode
 
 class InvalidSpan(Exception):
     """A span that cannot be stored; the message is the reason."""
+
+
+def too_many_spans(limit: int) -> TooLarge:
+    """Return the error of a request with more than `limit` spans."""
+    return TooLarge(f"The request has more than {limit:,} spans. Configure the exporter to send smaller batches.")
 
 
 class RejectedSpan(msgspec.Struct, frozen=True):

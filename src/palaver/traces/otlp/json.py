@@ -26,6 +26,7 @@ from palaver.traces.otlp.common import (
     end_nanoseconds,
     otlp_kind,
     to_nanoseconds,
+    too_many_spans,
 )
 from palaver.traces.otlp.limits import (
     MAX_ATTRIBUTES,
@@ -181,10 +182,7 @@ def decode(body: bytes, received_at: datetime, max_spans: int) -> SpanBatch:
             context = SpanContext(received_at, resource, _decode_scope(scope.scope))
             for raw in scope.spans or ():
                 if count >= max_spans:
-                    raise TooLarge(
-                        f"The request has more than {max_spans:,} spans. "
-                        "Configure the exporter to send smaller batches."
-                    )
+                    raise too_many_spans(max_spans)
                 count += 1
                 try:
                     span = _decode_span(raw, context, budget)

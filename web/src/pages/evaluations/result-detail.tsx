@@ -234,7 +234,9 @@ function ResultActions({ evaluation, result }: { evaluation: Evaluation; result:
 async function acceptAnswer({ id, testset }: Evaluation, result: Result): Promise<void> {
   const confirmed = await askConfirmation({
     title: 'Accept this answer?',
-    text: `It becomes the expected answer of this row in a new revision of ${testset.name}. This evaluation does not change.`,
+    text:
+      `It becomes the expected answer of this row in a new revision of ${testset.name}.` +
+      ' This evaluation does not change.',
     act: 'Accept',
   });
   if (!confirmed) return;

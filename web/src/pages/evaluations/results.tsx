@@ -15,7 +15,7 @@ import {
 import { useCommand } from '@/app/commands';
 import { Button } from '@/components/button';
 import { Select } from '@/components/form-fields';
-import { parsePreview, PreviewCell, PreviewView } from '@/components/preview';
+import { parsePreview, PreviewView, SIDE_LABELS, SidePreviewCell } from '@/components/preview';
 import { SearchBox } from '@/components/search-box';
 import { LoadError, Loading, Spinner } from '@/components/status';
 import { focusRow, handleArrowKeys, useVirtualRows } from '@/components/virtual-rows';
@@ -323,8 +323,6 @@ function Badges({ row, showNames }: { row: ResultRow; showNames: boolean }): Rea
   );
 }
 
-const SIDE_LABELS = { in: 'Input', out: 'Output' };
-
 function Side({ evaluation, row, side, active, index, isDialogOpen }: LineProps & { side: 'in' | 'out' }): ReactNode {
   const preview = parsePreview(row[side]);
   if (isDialogOpen)
@@ -334,13 +332,13 @@ function Side({ evaluation, row, side, active, index, isDialogOpen }: LineProps 
       </span>
     );
   return (
-    <PreviewCell
-      size="line"
-      preview={preview}
-      tabIndex={active ? 0 : -1}
-      label={`${SIDE_LABELS[side]} of row ${index + 1}`}
+    <SidePreviewCell
       // oxlint-disable-next-line react/no-unstable-nested-components -- it is called, not mounted
       renderFull={() => <FullValue evaluation={evaluation.id} row={row} side={side} />}
+      side={side}
+      row={index}
+      active={active}
+      preview={preview}
     />
   );
 }

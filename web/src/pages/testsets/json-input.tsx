@@ -91,7 +91,8 @@ export function inexactNumberError(text: string): string | null {
   const match = numbers.find((number) => /^-?\d+$/.test(number) && !Number.isSafeInteger(Number(number)));
   return match === undefined
     ? null
-    : `${match.slice(0, 40)} is too large to edit here without losing digits. Import it from a file or enter it as text.`;
+    : `${match.slice(0, 40)} is too large to edit here without losing digits.` +
+        ' Import it from a file or enter it as text.';
 }
 
 type ReportError = (id: string, isInvalid: boolean) => void;

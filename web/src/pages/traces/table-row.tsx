@@ -6,7 +6,7 @@ import type { Preview } from '@/api/client';
 import { JsonView } from '@/components/json-view';
 import { MessageView } from '@/components/messages/message-view';
 import { messagesOf, outputNodes, type OutputMessage } from '@/components/messages/nodes';
-import { parsePreview, PreviewCell, PreviewView } from '@/components/preview';
+import { parsePreview, PreviewView, SIDE_LABELS, SidePreviewCell } from '@/components/preview';
 import { ErrorMessage, Spinner } from '@/components/status';
 import { LongText } from '@/components/text';
 import { cn } from '@/lib/cn';
@@ -220,8 +220,6 @@ const StatusLabel = ({ status }: { status: string }): ReactNode => (
   </span>
 );
 
-const SIDE_LABELS = { in: 'Input', out: 'Output' };
-
 function Cell({
   row,
   side,
@@ -245,13 +243,13 @@ function Cell({
         {side}
       </span>
       <div className="min-w-0 grow">
-        <PreviewCell
-          size="line"
-          preview={preview}
-          tabIndex={active ? 0 : -1}
-          label={`${SIDE_LABELS[side]} of row ${index + 1}`}
+        <SidePreviewCell
           // oxlint-disable-next-line react/no-unstable-nested-components -- it is called, not mounted
           renderFull={() => <FullValue row={row} side={side} preview={preview} />}
+          side={side}
+          row={index}
+          active={active}
+          preview={preview}
         />
       </div>
     </div>

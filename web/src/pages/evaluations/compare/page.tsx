@@ -170,7 +170,8 @@ function Notes({
 }): ReactNode {
   const notes = [
     changed > 0 &&
-      `${pluralize(changed, 'row')} changed between the two test set revisions and ${changed === 1 ? 'is' : 'are'} not compared.`,
+      `${pluralize(changed, 'row')} changed between the two test set revisions` +
+        ` and ${changed === 1 ? 'is' : 'are'} not compared.`,
     onlyInBase.length > 0 && `Only in base: ${onlyInBase.join(', ')}.`,
     onlyInCandidate.length > 0 && `Only in candidate: ${onlyInCandidate.join(', ')}.`,
   ].filter(Boolean);

@@ -165,8 +165,8 @@ function NoRows({ onAdd, onPaste }: { onAdd: () => void; onPaste: () => void }):
   return (
     <EmptyState icon={<Rows3 />} title="Run many inputs side by side">
       <p>
-        Each row is a set of inputs, each column a workflow or variant. Fill in a row and run it with <Kbd>Ctrl</Kbd>{' '}
-        <Kbd>Enter</Kbd>, then add a column to compare the answers.
+        Each row is a set of inputs, each column a workflow or variant. Fill in a row, run it with <Kbd>Ctrl</Kbd>{' '}
+        <Kbd>Enter</Kbd> and add a column to compare the answers.
       </p>
       <div className="mt-4 flex justify-center gap-2">
         <Button variant="main" onClick={onAdd}>
