@@ -107,7 +107,7 @@ ERRORS = {
     "no such file": (("serve", "nope.py"), 1, "error: File 'nope.py' not found."),
     "no such module": (("serve", "nowhere"), 1, "error: File, folder or module 'nowhere' not found."),
     "no such name": (("serve", "app.py:nobody"), 1, "error: 'nobody' not found in app.py."),
-    "a host for all": (("serve", "app.py", "--host", "0.0.0.0"), 1, NO_KEY_ERROR),
+    "a host for all": (("serve", "app.py", "--host", "0.0.0.0"), 2, NO_KEY_ERROR),
     "no such default": (
         ("serve", "app.py", "--default", "x"),
         1,
@@ -137,7 +137,7 @@ def test_a_file_that_cannot_be_loaded_is_named_with_its_error(folder: Path) -> N
     broken, odd = palaver("serve", "broken.py", cwd=folder), palaver("serve", "odd.py", cwd=folder)
 
     assert broken.stderr == "error: Cannot load broken.py: ZeroDivisionError: division by zero (broken.py, line 2)\n"
-    assert odd.stderr.startswith("error: f is declared as a chat but takes no history")
+    assert odd.stderr.startswith("error: f is declared as a chat but has no parameter for the message history")
 
 
 def test_call_writes_its_answer_to_stdout_or_a_file(folder: Path) -> None:

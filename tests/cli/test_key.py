@@ -88,8 +88,8 @@ def test_the_list_shows_scopes_state_and_last_use_of_each_key(tmp_path: Path) ->
     file.close()
 
     assert run(tmp_path, "list").stdout.splitlines() == [
-        "id            project  scopes       state                        last used   name",
-        f"key_{first.id}  default  admin        expired 1970-01-01 00:00     1970-01-01  mine",
+        "id            project  scopes       state                          last used   name",
+        f"key_{first.id}  default  admin        expired 1970-01-01 00:00       1970-01-01  mine",
         f"key_{second.id}  team-a   invoke,read  active until 2099-12-31 00:00  never       unnamed",
     ]
     assert [row["id"] for row in list_keys(tmp_path, "--project", "team-a")] == [f"key_{second.id}"]

@@ -248,7 +248,7 @@ async def test_no_run_starts_while_the_store_is_unavailable() -> None:
 
     engine = new_engine(store=Away())
 
-    with pytest.raises(Overloaded, match="cannot be reached"):
+    with pytest.raises(Overloaded, match="unreachable"):
         engine.start(answer, call())
     assert engine.active_count == 0
 

@@ -113,7 +113,7 @@ def serve(
     with ExitStack() as stack:
         with database_failures():
             database = stack.enter_context(open_locked_database(url))
-            require_key_if_exposed(settings, database)
+        require_key_if_exposed(settings, database)
         connections, is_only_server = declared_workflows(settings.connections, os.environ), database.kind == "sqlite"
         registry = Registry(workflows, connections=connections, default=settings.default, evaluators=evaluators)
         server = Server(registry, settings, database=database, only_server=is_only_server, sources=sources)

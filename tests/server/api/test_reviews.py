@@ -287,7 +287,7 @@ async def test_reviewers_without_an_api_key_give_their_name(reviewers: Reviewers
     annotation = (await local.post(f"{at}/items/item_0/answers", json=body)).json()
 
     assert (first["reviewer"], first["item"]["id"]) == ("Ann", "item_0")
-    assert (second["reviewer"], second["item"]["id"]) == ("somebody", "item_1")
+    assert (second["reviewer"], second["item"]["id"]) == ("anonymous", "item_1")
     assert (annotation["reviewer"], annotation["item"]) == ("Ann", "item_0")
     with_key = (await reviewers["bob"].get(f"{at}/next", params={"reviewer": "Ann"})).json()
     assert with_key["reviewer"] == "key_bobbobbo"

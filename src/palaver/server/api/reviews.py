@@ -198,7 +198,7 @@ def _judge_indexes(db: Connection, project: str, review: Review) -> list[int]:
     return [index for plan in plans for index, evaluator in enumerate(plan.evaluators) if evaluator.key == JUDGE]
 
 
-UNNAMED_REVIEWER = "somebody"
+UNNAMED_REVIEWER = "anonymous"
 """The reviewer of a server without keys, if the request names none."""
 ReviewerName = Annotated[
     str | None,
