@@ -49,4 +49,4 @@ def test_the_weight_figure_names_the_largest_file() -> None:
     figure = page.weight_figure({"index.html": 1_000, "assets/main-1.js": 252_000, "assets/main-2.css": 60_000})
 
     assert (figure.value, figure.unit, figure.goal, figure.verdict) == (313, "KB", at_most(350), "met")
-    assert figure.how == "the document and the 2 files that it names; the largest, a .js, has 252 KB"
+    assert figure.how == "the document and the 2 files that it links; the largest (.js) is 252 KB"

@@ -20,7 +20,7 @@ def test_each_part_is_shown_with_its_machine_date_and_load() -> None:
     assert lines == [
         "## startup",
         "",
-        "Here; 2026-11-16, load 0.3 before",
+        "Here; 2026-11-16, load average 0.3 before the run",
         "",
         "| figure | measured      | goal             | how it was measured |",
         "|--------|---------------|------------------|---|",
@@ -29,7 +29,7 @@ def test_each_part_is_shown_with_its_machine_date_and_load() -> None:
         "",
         "## streaming",
         "",
-        "Here; 2026-11-17, load 1 before",
+        "Here; 2026-11-17, load average 1 before the run",
         "",
         "| figure | measured | goal                   | how it was measured |",
         "|--------|----------|------------------------|---|",

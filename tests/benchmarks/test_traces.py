@@ -186,9 +186,9 @@ def test_overhead_figures_compare_runs_with_and_without_tracing() -> None:
     )
 
     assert [_summary(figure) for figure in measured] == [
-        ("tracing a run: one that says one word", 200, at_most(300), "met"),
-        ("tracing a run: one that asks a tool, two spans", 400, at_most(300), "missed"),
-        ("tracing a run: each event", 0.5, at_most(2), "met"),
+        ("tracing a run: one-word output", 200, at_most(300), "met"),
+        ("tracing a run: one tool call, two spans", 400, at_most(300), "missed"),
+        ("tracing a run: per event", 0.5, at_most(2), "met"),
         ("tracing a run: first delta / without", 1.05, at_most(1.1), "met"),
     ]
 

@@ -452,7 +452,7 @@ async def test_an_evaluator_that_exceeds_its_timeout_is_an_error(
     monkeypatch.setattr(cell, "SCORING_TIMEOUT_FACTOR", 0.01)
     scored = [PlannedEvaluator(key=key, name=key) for key in ("endless", "exact_match")]
     async with running_server(database, answer, evaluators=[endless]) as server:
-        await database.write(store_evaluation, "ev_1", plan(evaluators=scored, timeout=60), rows(1))
+        await database.write(store_evaluation, "ev_1", plan(evaluators=scored, timeout=5), rows(1))
         server.runtime.evaluation_worker.wake()
         finished = await wait_for_end(database)
 
