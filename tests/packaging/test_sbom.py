@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from sbom import bill
+from sbom import make_sbom
 
 ROOT = Path(__file__).parents[2]
 LICENSES: dict[str, str] = tomllib.loads((ROOT / "requirements" / "licenses.toml").read_text("utf-8"))
@@ -85,7 +85,7 @@ def test_the_bill_lists_installed_packages_page_packages_and_dependencies(tmp_pa
     pane, putty, tailwind = "pkg:npm/%40glass/pane@3.0.0", "pkg:npm/putty@0.9.0", "pkg:npm/tailwindcss@4.0.0"
     on_windows = [{"name": "palaver:environment", "value": "sys_platform == 'win32'"}]
 
-    assert json.loads(bill(*write_small_project(tmp_path))) == {
+    assert json.loads(make_sbom(*write_small_project(tmp_path))) == {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
@@ -119,7 +119,7 @@ def test_a_page_package_that_is_not_in_the_lock_is_an_error(tmp_path: Path) -> N
     with pytest.raises(
         LookupError, match=r"^The page has putty 2\.0\.0, which web/package-lock\.json does not name\.$"
     ):
-        bill(root, page)
+        make_sbom(root, page)
 
 
 def test_a_package_without_a_known_licence_is_an_error(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_package_without_a_known_licence_is_an_error(tmp_path: Path) -> None:
     (root / "requirements" / "licenses.toml").write_text('door = "MIT"\n', encoding="utf-8")
 
     with pytest.raises(LookupError, match=r"^requirements/licenses\.toml does not say under what hinge comes\.$"):
-        bill(root, page)
+        make_sbom(root, page)
 
 
 def test_the_bill_of_the_project_has_every_locked_package_and_no_urls(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_the_bill_of_the_project_has_every_locked_package_and_no_urls(tmp_path: 
     (page / "licenses.md").write_text("", encoding="utf-8")
     (page / "assets" / "index.css").unlink()
 
-    content = bill(ROOT, page)
+    content = make_sbom(ROOT, page)
 
     document = json.loads(content)
     assert LOCKED_REQUIREMENTS

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from hatch_build import why
-from sbom import bill
+from hatch_build import failure_reason
+from sbom import make_sbom
 
 ROOT = Path(__file__).parents[2]
 BUILD_SCRIPT = "import sys; from hatchling import build; print(getattr(build, sys.argv[1])(sys.argv[2]))"
@@ -147,7 +147,7 @@ def test_the_wheel_contains_its_bill_of_materials(wheel: Path, tmp_path: Path) -
         content = archive.read(f"palaver-{VERSION}.dist-info/sboms/palaver.cdx.json")
         archive.extractall(tmp_path, [name for name in archive.namelist() if name.startswith("palaver/web/")])
 
-    assert content == bill(ROOT, tmp_path / "palaver" / "web")
+    assert content == make_sbom(ROOT, tmp_path / "palaver" / "web")
     assert b'"pkg:npm/react@' in content
     assert b'"pkg:npm/tailwindcss@' in content
     assert b'"pkg:npm/vite@' not in content
@@ -203,7 +203,7 @@ def test_a_page_that_cannot_be_built_fails_the_build_with_a_one_line_error(unpac
     lines = (result.stdout + result.stderr).splitlines()
     assert len(lines) == 1, lines
     assert lines[0].startswith(
-        "error: The web page was not built. npm could not install what web/package-lock.json names: "
+        "error: Failed to build the web page. npm could not install the packages of web/package-lock.json: "
     )
 
 
@@ -219,7 +219,7 @@ npm error A complete log of this run can be found in: debug-0.log
 """
 
     assert (
-        why(npm_output)
+        failure_reason(npm_output)
         == "FetchError: request to http://127.0.0.1:9/zod failed, reason: connect ECONNREFUSED 127.0.0.1:9"
     )
-    assert why("") == "it said nothing."
+    assert failure_reason("") == "no output."

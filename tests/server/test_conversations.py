@@ -88,7 +88,7 @@ async def test_a_body_that_differs_from_the_threads_message_is_rejected(route: s
         answer = await ask(http, route, "another", x_palaver_thread=thread, x_palaver_answer=question["id"])
 
         assert answer.status_code == 400
-        assert "not what the thread's message says" in answer.text
+        assert "differs from the one stored in the thread" in answer.text
         assert (await http.get(f"/api/threads/{thread}")).json()["run"] is None
 
 
@@ -99,7 +99,7 @@ async def test_thread_and_answer_headers_must_be_sent_together(route: str, heade
         answer = await ask(http, route, "x", **{header: "conv_1"})
 
         assert answer.status_code == 400
-        assert "belong together" in answer.text
+        assert "x-palaver-thread and x-palaver-answer must be sent together" in answer.text
 
 
 async def test_unknown_threads_and_messages_and_threads_of_another_workflow_are_not_found() -> None:

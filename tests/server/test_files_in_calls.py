@@ -338,7 +338,7 @@ async def test_chained_and_referencing_responses_get_the_earlier_files() -> None
         assert [second.status_code, referred.status_code, third.status_code] == [200, 200, 200]
         assert [part.file_id for part in files(seen)] == [file]
         assert (refused.status_code, refused.json()["error"]["param"]) == (404, "input[1].content[0].file_id")
-        assert received[-1][0].text.startswith("[A file was here")
+        assert received[-1][0].text.startswith("[A file was attached here")
 
 
 async def test_conversations_take_files_and_refuse_unknown_ones() -> None:

@@ -171,7 +171,7 @@ def test_settings_tables_are_read_only_from_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rules", ["email", [1], {"detector": "email"}])
 def test_rules_of_a_workflow_must_be_a_list(rules: Any) -> None:
-    with pytest.raises(InvalidOption, match="redact must be a list of rules"):
+    with pytest.raises(InvalidOption, match="redact must be a list of dicts"):
         chat(redact=rules)(lambda messages: "")
 
 

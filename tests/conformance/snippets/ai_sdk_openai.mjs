@@ -4,7 +4,7 @@ import { generateText, streamText } from 'ai';
 const palaver = createOpenAI({ baseURL: 'http://localhost:8642/v1', apiKey: 'none' });
 const question = {
   prompt: 'I need a holiday',
-  maxRetries: 0, // Else a workflow that fails before its first word is run three times.
+  maxRetries: 0, // Otherwise a workflow that fails before its first word runs three times.
   providerOptions: { openai: { store: false } }, // Send the history itself, not references to stored items.
 };
 

@@ -489,7 +489,7 @@ async def test_connections_whose_name_code_or_a_route_took_later_are_listed_as_f
 
     assert [(row["name"], row["state"]) for row in listed] == [("scripted", "failed"), ("status", "failed")]
     assert listed[0]["message"].startswith("A workflow with this name is declared in code or settings.")
-    assert "one of Palaver's own routes" in listed[1]["message"]
+    assert "Workflow name 'status' is reserved" in listed[1]["message"]
     assert (origin, deleted.status_code, status_after) == ("served", 204, 200)
 
 
