@@ -4,7 +4,7 @@ parts/      the measurements, one module each, all with one function: measure(co
 figures     measured values with their goals, and the table of them
 report      the last measurement: docs/benchmarks.json, docs/benchmarks.md and README's table
 context     the context of a part: how thoroughly to measure, and a folder to write to
-machine     cores, memory, processor time and file limits, from the operating system
+machine     cores, memory, CPU time and file limits, from the operating system
 servers     run Palaver and the bare application, each in its own process
 bare_app    the bare application: sends prepared bytes, the upper limit of a Python application on this server
 workflows   the workflows that Palaver serves while it is measured

@@ -50,13 +50,19 @@ PARTS: dict[str, ModuleType] = {
 
 
 @click.command()
-@click.option("--only", type=click.Choice(list(PARTS)), multiple=True, help="Measure this part; may be given again.")
-@click.option("--quick", "pace", flag_value="quick", default="full", help="A smoke test: the figures mean little.")
-@click.option("--json", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write the figures here too.")
+@click.option("--only", type=click.Choice(list(PARTS)), multiple=True, help="Measure only this part; can be repeated.")
+@click.option(
+    "--quick",
+    "pace",
+    flag_value="quick",
+    default="full",
+    help="Run a short smoke test; its figures are not meaningful.",
+)
+@click.option("--json", "file", type=click.Path(path_type=Path), metavar="FILE", help="Also write the figures to FILE.")
 def main(only: tuple[str, ...], pace: Literal["full", "quick"], file: Path | None) -> None:
     """Measure Palaver on this machine, print the figures, and write them to docs/benchmarks.md and README's table.
 
-    A missed goal is marked; exit code 1 means that a part could not run. What --quick finds is written nowhere.
+    A missed goal is marked; exit code 1 means that a part could not run. Figures of --quick are not saved.
     """
     figures: dict[str, list[Figure]] = {}
     loads: dict[str, float] = {}
@@ -73,7 +79,7 @@ def main(only: tuple[str, ...], pace: Literal["full", "quick"], file: Path | Non
                 failures[name] = str(error)
             except Exception as error:  # A failing part must not lose the figures of the others.
                 failures[name] = f"{type(error).__name__}: {error}"
-    click.echo(f"{report.describe_machine()}{', quick: the figures mean little' if pace == 'quick' else ''}\n")
+    click.echo(f"{report.describe_machine()}{' (quick: the figures are not meaningful)' if pace == 'quick' else ''}\n")
     click.echo(table([figure for part in figures.values() for figure in part]))
     for name, reason in failures.items():
         click.echo(f"{name} could not run: {reason}", err=True)

@@ -94,8 +94,8 @@ def compile_generator(folder: Path) -> Path | None:
 def describe_generator(context: BenchmarkContext) -> str:
     """Describe the generator in use."""
     if compile_generator(context.folder):
-        return "a generator in C"
-    return "a generator in Python (no C compiler that knows epoll), which may itself be the limit"
+        return "load generator in C"
+    return "load generator in Python (no C compiler with epoll), which may itself be the bottleneck"
 
 
 @contextmanager

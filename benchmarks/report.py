@@ -18,13 +18,15 @@ README = ROOT / "README.md"
 
 _FIGURES_BLOCK = re.compile(r"(?<=<!-- figures -->\n).*?(?=\n<!-- /figures -->)", re.DOTALL)
 
-INTRODUCTION = """# Figures
+INTRODUCTION = """# Benchmarks
 
-`make bench` measures all of this and writes this page; `make bench ARGS="--only traces"` measures one part anew. Every
-timing stands beside a baseline or a peer that was measured in the same run on the same machine: machines differ, and
-shared ones from minute to minute. The ratios move by about a tenth from run to run.
+`make bench` runs all benchmarks and generates this page; `make bench ARGS="--only traces"` updates one section. Timings
+are compared with a baseline or another product, measured in the same run on the same machine, because machines differ,
+and the speed of shared ones changes from minute to minute. Ratios vary by about 10% between runs.
 
-A goal that was not reached is marked. ± is half the distance between the lowest and the highest of the repeats.
+- A figure named `a / b` is the ratio of a to b.
+- A missed goal is marked. `must` is a wider bound that is required.
+- ± is half the range of the repeats.
 """
 
 
@@ -82,7 +84,7 @@ def save_parts(measured: Parts, order: list[str]) -> None:
 def render_page(parts: Parts) -> str:
     """Render docs/benchmarks.md."""
     sections = [
-        f"## {name}\n\n{part.where}; {part.day}, load {part.load:g} before\n\n{table(part.figures)}\n"
+        f"## {name}\n\n{part.where}; {part.day}, load average {part.load:g} before the run\n\n{table(part.figures)}\n"
         for name, part in parts.items()
     ]
     return "\n".join([INTRODUCTION, *sections])

@@ -24,7 +24,7 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
             _call(connection, "echo", number=0)
         milliseconds = _times_while_blocked(server, seconds)
     yield Figure(
-        name="answer while others block",
+        name="response while sync workflows block",
         value=max(milliseconds),
         unit="ms",
         goal=at_most(20),

@@ -51,17 +51,17 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         second = _run_evaluation(server, testset, cells)
         first_ms = _request_ms(server, f"/api/evaluations/{second.id}/summary")
         summary = _response_figure(server, f"/api/evaluations/{first.id}/summary", f"summary of {cells:,} × 3", 300)
-        yield msgspec.structs.replace(summary, how=f"{summary.how}; {first_ms:.0f} ms for the first one of a server")
+        yield msgspec.structs.replace(summary, how=f"{summary.how}; {first_ms:.0f} ms for the server's first summary")
         yield _cancel_figure(server, testset)
         interrupted = _start_slow_evaluation(server, testset)
     since = time.perf_counter()  # The server was killed.
     with _run_server(context) as server:
         yield _resume_figure(server, interrupted, since)
         compare_path = f"/api/evaluations/compare?base={first.id}&candidate={second.id}"
-        comparison = _response_figure(server, compare_path, f"two evaluations of {cells:,} compared", 1_000)
+        comparison = _response_figure(server, compare_path, f"comparison of two evaluations of {cells:,}", 1_000)
         cached_ms = _request_ms(server, f"{compare_path}&margin=0.05")
         yield msgspec.structs.replace(
-            comparison, how=f"{comparison.how}; {cached_ms:.0f} ms where only their scores were read before"
+            comparison, how=f"{comparison.how}; {cached_ms:.0f} ms if only their scores are cached"
         )
 
 
@@ -77,14 +77,15 @@ def _cost_figures(cost: EvaluationCost, cells: int, baseline: float) -> Iterator
         value=cost.seconds,
         unit="s",
         goal=at_most(60),
-        how=f"echo, 3 evaluators, 10 at once, SQLite: {cells / cost.seconds:,.0f} cells/s from asking to the end",
+        how=f"echo, 3 evaluators, concurrency 10, SQLite: "
+        f"{cells / cost.seconds:,.0f} cells/s from the request to the end",
     )
     yield Figure(
-        name="evaluation, processor time of a cell",
+        name="evaluation, CPU time per cell",
         value=cell_ms - baseline,
         unit="ms",
         goal=at_most(5),
-        how=f"{cell_ms:.2f} ms of the whole server, with runs and traces, less {baseline:.3f} ms of a bare loop that "
+        how=f"{cell_ms:.2f} ms for the whole server, with runs and traces, less {baseline:.3f} ms for a bare loop that "
         f"calls the function and inserts {_BATCH} rows at a time",
     )
     yield Figure(
@@ -101,7 +102,7 @@ def _response_figure(server: Server, path: str, name: str, limit_ms: float) -> F
     first = _request_ms(server, path)
     processor_ms = (machine.processor_seconds(server.pid) - processor) * 1000
     cached_ms = _request_ms(server, path)  # Summaries of finished evaluations are cached.
-    how = f"over HTTP, computed, {processor_ms:.0f} ms of processor time; then {cached_ms:.1f} ms"
+    how = f"over HTTP, uncached, {processor_ms:.0f} ms of CPU time; cached {cached_ms:.1f} ms"
     return Figure(name=name, value=first, unit="ms", goal=at_most(limit_ms), how=how)
 
 
@@ -132,7 +133,7 @@ def _cancel_figure(server: Server, testset: str) -> Figure:
         value=time.perf_counter() - since,
         unit="s",
         goal=at_most(1),
-        how="from asking until ten calls that would never end have ended, and the evaluation with them",
+        how="from the request until ten calls that would never end, and the evaluation, have ended",
     )
 
 
@@ -157,11 +158,11 @@ def _resume_figure(server: Server, interrupted: str, since: float) -> Figure:
     while servers.request_json(server, "GET", f"/api/evaluations/{interrupted}")["ended_at"] is None:
         time.sleep(0.02)
     return Figure(
-        name="evaluation, going on after kill -9",
+        name="evaluation, resumed after kill -9",
         value=seconds,
         unit="s",
         goal=at_most(5),
-        how=f"from starting the server again, which answered after {server.seconds:.1f} s, to the next result",
+        how=f"from restarting the server, which responded after {server.seconds:.1f} s, to the next result",
     )
 
 

@@ -52,8 +52,8 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
     yield _overall_figure(costs, "strict", at_most(0.6, must=1), how)
     ratio_without_texts = sum(cost.extended for cost in costs) / sum(cost.parse for cost in costs)
     how = (
-        "every dialect, made messages of ours; JSON texts in payloads are parsed too on both sides, "
-        f"else {ratio_without_texts:.2f}"
+        "all dialects, converted to Palaver messages; both sides also parse JSON strings in payloads; "
+        f"{ratio_without_texts:.2f} × if only extraction parses them"
     )
     yield _overall_figure(costs, "extended", at_most(6), how)
     yield _worst_figure(costs, "strict", at_most(3), rounds)
@@ -118,7 +118,7 @@ def _worst_figure(costs: Sequence[ExtractionCost], mode: Mode, goal: Goal, round
         value=worst.ratio(mode),
         unit="×",
         goal=goal,
-        how=f"of {len(large):,} over 4 KiB: {worst.payload.kind}, {size:.0f} KiB",
+        how=f"of {len(large):,} payloads over 4 KiB: {worst.payload.kind}, {size:.0f} KiB",
     )
 
 
@@ -138,11 +138,11 @@ def _memory_figure(messages: int) -> Figure:
         tracemalloc.stop()
     worst = max(ratios, key=lambda dialect: ratios[dialect])
     return Figure(
-        name="extraction, extended: memory / what is returned",
+        name="extraction, extended: peak memory / result",
         value=ratios[worst],
         unit="×",
         goal=at_most(3),
-        how=f"peak while {messages:,} messages are read, worst of all dialects: {worst}; strict takes {strict} bytes",
+        how=f"peak while reading {messages:,} messages; worst dialect: {worst}; strict mode uses {strict} bytes",
     )
 
 

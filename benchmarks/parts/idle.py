@@ -30,7 +30,7 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         spread=half_range(ours),
         unit="KiB",
         goal=at_most(20),
-        how=f"growth of RSS / {streams:,} open streams of one process, each after its first event; "
+        how=f"RSS growth / {streams:,} open streams in one process, each after its first event; "
         f"mean of {len(ours)}; bare {mean(bare):.1f} KiB",
     )
 

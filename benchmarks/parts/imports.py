@@ -25,7 +25,8 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         spread=(max(middle) - min(middle)) / 2,
         unit="ms",
         goal=at_most(150),
-        how=f"{len(ours)} fresh interpreters, modules compiled; median (± quartiles) less a bare start, {start:.0f} ms",
+        how=f"{len(ours)} new interpreters, modules compiled; median (± quartiles), "
+        f"less the start of Python itself, {start:.0f} ms",
     )
 
 

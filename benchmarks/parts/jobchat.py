@@ -58,10 +58,11 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
     with _run_job_chat(context, [_PACED_ANSWER] * (2 * chats + 1), index) as (server, port):
         yield from asyncio.run(_measure_concurrent(server, port, chats))
     yield Figure(
-        name="beside it: one interpreter per request",
+        name="for comparison: one interpreter per request",
         value=interpreter,
         unit="ms",
-        how=f"median time of a new Python that imports anthropic and asks the same model; {memory:,.0f} KB each",
+        how=f"median time of a new Python process that imports anthropic and calls the same model; "
+        f"{memory:,.0f} KB each",
     )
 
 
@@ -77,15 +78,15 @@ async def _measure_sequential(server: Server, model_port: int, times: int, piece
             value=_p95(first),
             unit="ms",
             goal=at_most(50),
-            how=f"p95 of {times} streams, one after the other; median {median(first):.1f} ms",
+            how=f"p95 of {times} sequential streams; median {median(first):.1f} ms",
         ),
         Figure(
-            name="Job Chat: added to the model's time",
+            name="Job Chat: overhead per request",
             value=_p95(complete) - median(direct),
             unit="ms",
             goal=at_most(20),
-            how=f"p95 of {times} POSTs with a job of {len(_JOB) / 1000:.0f} KB, adaptor and {pieces:,} pieces of "
-            f"documentation looked up, less the model's own {median(direct):.1f} ms; "
+            how=f"p95 of {times} POSTs with a job of {len(_JOB) / 1000:.0f} KB, an adaptor and a search in {pieces:,} "
+            f"pieces of documentation, less the model's own {median(direct):.1f} ms; "
             f"median {median(complete) - median(direct):.1f} ms",
         ),
     ]
@@ -109,25 +110,25 @@ async def _measure_concurrent(server: Server, model_port: int, chats: int) -> li
     lag = _p95([answer.last for answer in answers]) - model_time
     return [
         Figure(
-            name=f"Job Chat: {chats} chats at once",
+            name=f"Job Chat: {chats} concurrent chats",
             value=seconds,
             unit="s",
             goal=at_most(4),
-            how=f"all of them, {_DELTAS} deltas each, 20 ms apart (the model alone: {model_time / 1e3:.2f} s)",
+            how=f"total time, {_DELTAS} deltas each, 20 ms apart (the model alone: {model_time / 1e3:.2f} s)",
         ),
         Figure(
-            name="Job Chat: the last delta behind the model's",
+            name="Job Chat: delay of the last delta",
             value=lag,
             unit="ms",
-            how="p95 of these chats, less the median of as many streams straight from the model: what came before the "
-            "first delta is in it",
+            how="p95 of these chats, less the median of as many streams directly from the model; includes the time "
+            "before the first delta",
         ),
         Figure(
-            name="Job Chat: memory of a chat",
+            name="Job Chat: memory per chat",
             value=(during - before) / chats,
             unit="KB",
             goal=at_most(200),
-            how=f"resident memory with {chats} chats under way, less that before",
+            how=f"growth of resident memory with {chats} active chats, per chat",
         ),
     ]
 

@@ -29,24 +29,25 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         context, "encode(TextDelta(7, item, token))", encode=encode, TextDelta=TextDelta, item=_ITEM, token=_TOKEN
     )
     yield Figure(
-        name="delta: made and encoded / encoded",
+        name="delta: created and encoded / encoded only",
         value=creation_ns / encoding_ns,
         unit="×",
         goal=at_most(2),
-        how=f"TextDelta(…) and msgspec's encoder {creation_ns:.0f} ns, the encoder alone on a ready one "
+        how=f"TextDelta(…) and msgspec's encoder {creation_ns:.0f} ns; the encoder alone on an existing one "
         f"{encoding_ns:.0f} ns",
     )
     yield Figure(
         name="delta: grammar",
         value=_nanoseconds(context, "text(token)", fresh=_fresh_text, token=_TOKEN),
         unit="ns",
-        how="Grammar.text of one token in an open item",
+        how="Grammar.text for one token of an open item",
     )
     yield Figure(
         name="delta: /invoke frame",
         value=_nanoseconds(context, "frames(delta)", frames=frames, delta=delta),
         unit="ns",
-        how="records.Writer, as server-sent event; this and the above: best of several, empty loop subtracted",
+        how="records.Writer, as a server-sent event; this row and the two above: best of several runs, "
+        "less an empty loop",
     )
 
 

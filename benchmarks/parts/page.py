@@ -50,11 +50,11 @@ def weight_figure(sizes: dict[str, int]) -> Figure:
     """The size of a first visit, from the bytes of each file."""
     largest = max(sizes, key=lambda name: sizes[name])
     return Figure(
-        name="first view, gzip'd",
+        name="first view, gzipped",
         value=sum(sizes.values()) / 1000,
         unit="KB",
         goal=at_most(350),
-        how=f"the document and the {len(sizes) - 1} files that it names; the largest, a {Path(largest).suffix}, has "
+        how=f"the document and the {len(sizes) - 1} files that it links; the largest ({Path(largest).suffix}) is "
         f"{sizes[largest] / 1000:.0f} KB",
     )
 
@@ -89,7 +89,7 @@ def _task_figure(workload: _Workload, ours: Sequence[LongestTask], bare: Sequenc
         spread=half_range(results),
         unit="ms",
         goal=at_most(50),
-        how=f"of the page's main thread {workload.how}; most processor time of one {_processor_text(ours)}; a bare "
+        how=f"on the page's main thread, {workload.how}; maximum CPU time of a task {_processor_text(ours)}; a bare "
         f"page that shows the same text {median(task.task for task in bare):.0f} ms, {_processor_text(bare)}; "
         f"medians of {len(ours)}",
     )
@@ -119,7 +119,7 @@ async def _paint_figure(chromium: Browser, server: Server, times: int) -> Figure
         spread=half_range(paints),
         unit="ms",
         goal=at_most(1_000),
-        how=f"a new visitor with nothing kept, Chromium {chromium.version.partition('.')[0]} on the same machine; "
+        how=f"empty browser cache, Chromium {chromium.version.partition('.')[0]} on the same machine; "
         f"median of {times}; {_BARE_PATH}, one line of text from the same server: {median(bare[1:]):.0f} ms",
     )
 
@@ -133,19 +133,19 @@ def _workloads(thread: str, up_to: int) -> Sequence[_Workload]:
             "six cells of 50 tokens/s",
             _send_to_six_cells,
             lambda page: _stream_bare_page(page, "tutor", 6),
-            "from sending to six of them to the end of their answers, 200 words each, 20 ms apart",
+            "from sending to six cells to the end of their answers, 200 words each, 20 ms apart",
         ),
         _Workload(
             "an answer of 10,000 deltas",
             _send_to_hasty,
             lambda page: _stream_bare_page(page, "hasty", 1),
-            "from sending to its end, Markdown, as fast as the server can",
+            "from sending to the end of the answer, Markdown, at full speed",
         ),
         _Workload(
             f"scrolling {len(LONG_THREAD['messages']):,} messages",
             lambda page: _scroll_thread(page, thread, up_to),
             lambda page: _scroll_bare_page(page, up_to),
-            f"while its last {_LAST_MESSAGE - up_to + 1} go by, code and lists, fetched on the way",
+            f"while the last {_LAST_MESSAGE - up_to + 1} scroll by, with code and lists, loaded on demand",
         ),
     ]
 

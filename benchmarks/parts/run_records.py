@@ -23,33 +23,33 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
     warning = (
         ""
         if other_load < MAX_OTHER_LOAD
-        else f"; anybody else used {other_load:.0%} of a core: TOO MUCH, measure again"
+        else f"; other processes used {other_load:.0%} of a core: TOO MUCH, measure again"
     )
     sides = list(zip(*rounds, strict=True))
     paced = [[round_.streams.events_per_second for round_ in side] for side in sides]
     whole = [[round_.echoes.requests_per_second for round_ in side] for side in sides]
     costs = [median(round_.microseconds for round_ in side) for side in sides]
     yield Figure(
-        name="recording, share of paced throughput",
+        name="recording, reduction of paced throughput",
         value=1 - median(paced[1]) / median(paced[0]),
         spread=half_range([1 - recorded / reference for recorded, reference in zip(paced[1], paced[0], strict=True)]),
         unit="",
         goal=at_most(0.15),
-        how=f"/invocations, {CLIENTS} clients, into a SQLite file: {median(paced[1]):,.0f} of {median(paced[0]):,.0f} "
-        f"events/s; {costs[1]:.1f} and {costs[0]:.1f} µs of processor time per event{warning}",
+        how=f"/invocations, {CLIENTS} clients, into a SQLite file: {median(paced[1]):,.0f} vs. {median(paced[0]):,.0f} "
+        f"events/s; {costs[1]:.1f} and {costs[0]:.1f} µs of CPU time per event{warning}",
     )
     if not all(paced[2]):  # It is sometimes busy with the traces of the round before.
         raise MeasurementError("MLflow completed no stream in one of the rounds: measure again")
     yield Figure(
-        name="recording, events / MLflow with its tracing",
+        name="recording, events / MLflow with tracing",
         value=median(paced[1]) / median(paced[2]),
         spread=half_range([recorded / reference for recorded, reference in zip(paced[1], paced[2], strict=True)]),
         goal=at_least(6, must=5),
-        how=f"{median(paced[1]):,.0f} of {median(paced[2]):,.0f} events/s, one after the other",
+        how=f"{median(paced[1]):,.0f} vs. {median(paced[2]):,.0f} events/s, measured in turn",
     )
     yield Figure(
-        name="recording, whole answers / not recorded",
+        name="recording, complete responses / not recorded",
         value=median(whole[1]) / median(whole[0]),
         spread=half_range([recorded / reference for recorded, reference in zip(whole[1], whole[0], strict=True)]),
-        how=f"{median(whole[1]):,.0f} of {median(whole[0]):,.0f} requests/s; MLflow {median(whole[2]):,.0f}",
+        how=f"{median(whole[1]):,.0f} vs. {median(whole[0]):,.0f} requests/s; MLflow {median(whole[2]):,.0f}",
     )

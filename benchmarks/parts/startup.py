@@ -23,7 +23,7 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         spread=half_range(seconds),
         unit="s",
         goal=at_most(1.5),
-        how=f"from starting the command `palaver serve FILE` to the first 200; median of {len(seconds)} starts",
+        how=f"from starting `palaver serve FILE` to the first 200; median of {len(seconds)} starts",
     )
     resident = [memory.resident * 1024 / 1e6 for memory in memories]
     proportional = median(memory.proportional for memory in memories) * 1024 / 1e6
@@ -33,5 +33,5 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         spread=half_range(resident),
         unit="MB",
         goal=at_most(110),
-        how=f"RSS once /ready is 200, same starts; PSS {proportional:.1f} MB",
+        how=f"RSS when /ready returns 200, same starts; PSS {proportional:.1f} MB",
     )

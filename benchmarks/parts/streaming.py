@@ -39,25 +39,25 @@ def _figures(bare: Sequence[Round], palaver: Sequence[Round], setup: str) -> Ite
         value=median(streamed[1]) / median(streamed[0]),
         spread=half_range([ours / theirs for theirs, ours in zip(*streamed, strict=True)]),
         goal=at_least(0.7, must=0.6),
-        how=f"/invoke as SSE, {CLIENTS} clients, one event per loop tick, {median(streamed[1]):,.0f} of "
-        f"{median(streamed[0]):,.0f} events/s, medians of {len(bare)} rounds each; {setup}, busy {busy:.0%}",
+        how=f"/invoke as SSE, {CLIENTS} clients, one event per loop tick, {median(streamed[1]):,.0f} vs. "
+        f"{median(streamed[0]):,.0f} events/s, medians of {len(bare)} rounds each; {setup}, generator {busy:.0%} busy",
     )
     costs = [median(round_.microseconds for round_ in side) for side in (bare, palaver)]
     other_load = max_other_load((*bare, *palaver))
     yield Figure(
-        name="processor time per event",
+        name="CPU time per event",
         value=costs[1],
         spread=half_range([round_.microseconds for round_ in palaver]),
         unit="µs",
-        how=f"the server's own, same rounds; bare {costs[0]:.2f} µs, {costs[0] / costs[1]:.2f} of ours; "
-        f"anybody else used {other_load:.0%} of a core"
+        how=f"server process, same rounds; bare {costs[0]:.2f} µs, {costs[0] / costs[1]:.2f} of Palaver's; "
+        f"other processes used {other_load:.0%} of a core"
         f"{'' if other_load < MAX_OTHER_LOAD else ': TOO MUCH, measure again'}",
     )
     echoed = [[round_.echoes.requests_per_second for round_ in side] for side in (bare, palaver)]
     yield Figure(
-        name="whole answers / bare ASGI",
+        name="complete responses / bare ASGI",
         value=median(echoed[1]) / median(echoed[0]),
         spread=half_range([ours / theirs for theirs, ours in zip(*echoed, strict=True)]),
-        how=f"/invoke as JSON of a workflow that returns its inputs, {CLIENTS} clients, {median(echoed[1]):,.0f} of "
-        f"{median(echoed[0]):,.0f} requests/s (the bare one parses nothing)",
+        how=f"/invoke as JSON, a workflow that returns its inputs, {CLIENTS} clients, {median(echoed[1]):,.0f} vs. "
+        f"{median(echoed[0]):,.0f} requests/s (the bare app parses nothing)",
     )

@@ -74,16 +74,16 @@ def _cost_figures(imported: ImportCost, file: Path, count: int, bare: float) -> 
         value=imported.seconds,
         unit="s",
         goal=at_most(120),
-        how=f"JSONL, {file.stat().st_size / count:.0f} bytes a row, over HTTP into SQLite, until the revision is "
-        f"there: {count / imported.seconds:,.0f} rows/s, {imported.processor:.1f} s of processor time; to parse, hash "
-        f"and insert them, {BATCH_ROWS:,} at once, takes {bare:.1f} s",
+        how=f"JSONL, {file.stat().st_size / count:.0f} bytes per row, over HTTP into SQLite, until the revision "
+        f"exists: {count / imported.seconds:,.0f} rows/s, {imported.processor:.1f} s of CPU time; parsing, hashing and "
+        f"inserting them alone, in batches of {BATCH_ROWS:,}, takes {bare:.1f} s",
     )
     yield Figure(
         name=f"test set of {count:,} rows, memory",
         value=imported.memory / 1024,
         unit="MB",
         goal=at_most(150),
-        how="the most that was resident above idle while they were imported",
+        how="peak resident memory above idle during the import",
     )
 
 
@@ -96,7 +96,7 @@ def _first_page_figure(server: Server, testset: str, count: int, times: int) -> 
         spread=half_range(later),
         unit="ms",
         goal=at_most(50),
-        how=f"100 rows over HTTP; median of {len(later)}, {first:.1f} ms where it was never asked for before",
+        how=f"100 rows over HTTP; median of {len(later)}, {first:.1f} ms for the first request",
     )
 
 
@@ -116,7 +116,7 @@ def _delta_figure(server: Server, testset: str, rows: int, times: int) -> Figure
         unit="s",
         goal=at_most(1),
         how="over HTTP: a row removed, one replaced, one patched and one added; "
-        f"{processor_s:.2f} s of processor time each, median of {times}",
+        f"{processor_s:.2f} s of CPU time each, median of {times}",
     )
 
 

@@ -77,11 +77,11 @@ def _span_count(context: BenchmarkContext) -> int:
 
 def _memory_figure(result: IngestResult, count: int) -> Figure:
     return Figure(
-        name=f"memory while {count:,} spans arrive",
+        name=f"memory while {count:,} spans are received",
         value=result.whole / 1024,
         unit="MB",
         goal=at_most(250),
-        how="the most that was resident above idle in all processes, into SQLite; until half were there "
+        how="peak resident memory above idle, all processes, into SQLite; first half "
         f"{result.half / 1024:.0f} MB; "
-        f"{count / result.send.seconds:,.0f} spans/s, {result.send.refused} requests told to come back",
+        f"{count / result.send.seconds:,.0f} spans/s, {result.send.refused} requests rejected for retry",
     )

@@ -90,9 +90,9 @@ def ingest_figures(store: SpanStore, rounds: Sequence[IngestRound]) -> Iterator[
         value=median(round_.protobuf / round_.bare for round_ in rounds),
         spread=half_range([round_.protobuf / round_.bare for round_ in rounds]),
         goal=at_least(0.35),
-        how=f"/v1/traces as protobuf, {chats.SPANS_PER_REQUEST} spans of 2 KiB to a request, "
-        f"{CONNECTIONS} connections, answered when all spans are committed; {rate:,.0f} of "
-        f"{baseline_rate:,.0f} spans/s, which the driver alone writes of the same rows into the same tables in "
+        how=f"/v1/traces as protobuf, {chats.SPANS_PER_REQUEST} spans of 2 KiB per request, "
+        f"{CONNECTIONS} connections, response after all spans are committed; {rate:,.0f} vs. "
+        f"{baseline_rate:,.0f} spans/s with the driver alone, writing the same rows into the same tables in "
         f"batches of {chats.SPANS_PER_REQUEST}; median of {len(rounds)}",
     )
     yield Figure(
@@ -101,14 +101,14 @@ def ingest_figures(store: SpanStore, rounds: Sequence[IngestRound]) -> Iterator[
         spread=half_range([round_.protobuf for round_ in rounds]),
         unit="spans/s",
         goal=at_least(2_000),
-        how=f"{median(round_.microseconds for round_ in rounds):,.0f} µs of processor time per span of all that serves",
+        how=f"{median(round_.microseconds for round_ in rounds):,.0f} µs of CPU time per span, all server processes",
     )
     yield Figure(
         name=f"spans into {store.name}: JSON / protobuf",
         value=median(round_.json / round_.protobuf for round_ in rounds),
         spread=half_range([round_.json / round_.protobuf for round_ in rounds]),
         goal=at_least(0.6),
-        how=f"{json:,.0f} of {rate:,.0f} spans/s",
+        how=f"{json:,.0f} vs. {rate:,.0f} spans/s",
     )
 
 
@@ -130,9 +130,9 @@ def compare_phoenix(context: BenchmarkContext, load: SpanLoad, rounds: Sequence[
         name="spans into SQLite / Arize Phoenix",
         value=ours / theirs,
         goal=at_least(1),
-        how=f"{ours:,.0f} of {theirs:,.0f} spans/s: the same requests until its SQLite file holds all {load.count:,}, "
-        f"as it answers before that (the last answer came after {answered_after:.1f} s, "
-        f"the last span after {stored:.1f} s)",
+        how=f"{ours:,.0f} vs. {theirs:,.0f} spans/s: the same requests, until its SQLite file holds all "
+        f"{load.count:,}, because it responds before it stores them (the last response came after "
+        f"{answered_after:.1f} s, the last span after {stored:.1f} s)",
     )
 
 

@@ -38,12 +38,12 @@ def measure_queries(
             value=_p95(milliseconds),
             unit="ms",
             goal=kind.goal,
-            how=f"p95 of {times} over HTTP, {kind.how}; median {median(milliseconds):.1f} ms",
+            how=f"p95 of {times} requests over HTTP: {kind.how}; median {median(milliseconds):.1f} ms",
         )
 
 
 def _query_kinds(now: datetime) -> Sequence[_QueryKind]:
-    fields = "user, failed, session, kind, model in turn"
+    fields = "by user, failed, session, kind and model in turn"
     return [
         _QueryKind("indexed filter", at_most(50), _by_field, fields),
         _QueryKind("text search", at_most(300), _by_text, "a common word, a rare one, both, and a phrase in turn"),
@@ -51,7 +51,7 @@ def _query_kinds(now: datetime) -> Sequence[_QueryKind]:
             "attribute, one day",
             at_most(1_000),
             lambda number: _by_attribute(number, now),
-            "a value that 1 % or none have",
+            "a value that 1% or none of the spans have",
         ),
         _QueryKind("{long} trace, {of}: tree page", at_most(100), _tree, "200 rows at the top or below the root"),
         _QueryKind("{long} trace, {of}: skeleton page", at_most(150), _skeleton, "the first 5,000 spans"),

@@ -25,11 +25,11 @@ _TIMEOUT_S = 900  # Housekeeping starts a minute after the server.
 def measure_postgres(url: str) -> Figure:
     day, seconds = asyncio.run(_drop_oldest_day(url))
     return Figure(
-        name="dropping a day, PostgreSQL",
+        name="deleting a day, PostgreSQL",
         value=seconds,
         unit="s",
         goal=at_most(1),
-        how=f"a day of {day.spans:,} spans, as housekeeping does it",
+        how=f"a day of {day.spans:,} spans, deleted by the retention task",
     )
 
 
@@ -77,12 +77,12 @@ def measure_sqlite(context: BenchmarkContext, path: Path) -> Figure:
     if not during:
         raise MeasurementError("the day was gone before anything could be sent")
     return Figure(
-        name="dropping a day, SQLite: longest request meanwhile",
+        name="deleting a day, SQLite: longest concurrent request",
         value=max(during),
         unit="ms",
         goal=at_most(100),
-        how=f"the longest of {len(during)} requests of {chats.SPANS_PER_TRACE} spans while a day of "
-        f"{oldest.spans:,} spans went in {seconds:.1f} s; before that the longest of "
+        how=f"longest of {len(during)} requests of {chats.SPANS_PER_TRACE} spans while a day of "
+        f"{oldest.spans:,} spans was deleted in {seconds:.1f} s; before that, the longest of "
         f"{len(before)} took {max(before, default=0):.1f} ms",
     )
 

@@ -39,8 +39,10 @@ def measure_overhead(context: BenchmarkContext) -> Iterator[Figure]:
 
 def overhead_figures(pairs: Sequence[tuple[RunCost, RunCost]]) -> Iterator[Figure]:
     """Figures of pairs of rounds without and with tracing."""
-    setup = f"/invoke over HTTP, {_CLIENTS} clients, both with runs recorded in SQLite; median of {len(pairs)} rounds"
-    for name, kind in (("say", "one that says one word"), ("look", "one that asks a tool, two spans")):
+    setup = (
+        f"/invoke over HTTP, {_CLIENTS} clients, runs recorded in SQLite in both cases; median of {len(pairs)} rounds"
+    )
+    for name, kind in (("say", "one-word output"), ("look", "one tool call, two spans")):
         increases = [getattr(on, name) - getattr(off, name) for off, on in pairs]
         without = median(getattr(off, name) for off, _ in pairs)
         yield Figure(
@@ -49,16 +51,16 @@ def overhead_figures(pairs: Sequence[tuple[RunCost, RunCost]]) -> Iterator[Figur
             spread=half_range(increases),
             unit="µs",
             goal=at_most(300),
-            how=f"processor time of the server more than without tracing ({without:,.0f} µs); {setup}",
+            how=f"CPU time of the server in addition to that without tracing ({without:,.0f} µs); {setup}",
         )
     per_event = [((on.tokens - off.tokens) - (on.say - off.say)) / len(TOKENS) for off, on in pairs]
     yield Figure(
-        name="tracing a run: each event",
+        name="tracing a run: per event",
         value=median(per_event),
         spread=half_range(per_event),
         unit="µs",
         goal=at_most(2),
-        how=f"what a run of {len(TOKENS)} deltas costs more than one of one, with tracing less without, per delta",
+        how=f"extra CPU time of a run of {len(TOKENS)} deltas over a run of one, with tracing less without, per delta",
     )
     ratios = [on.first / off.first for off, on in pairs]
     yield Figure(

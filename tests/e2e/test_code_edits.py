@@ -120,7 +120,7 @@ async def test_a_change_is_applied_sent_with_the_next_question_and_undone(page: 
     assert await read_code(page) == JOB
     await send_message(page, "Move it on")
     await wait_for_answer(cell(page, 1), "version 2")
-    await expect(diff(page).get_by_role("status")).to_have_text("to the input context.expression")
+    await expect(diff(page).get_by_role("status")).to_have_text("to input context.expression")
 
     # With the keyboard alone; the focus stays on the button.
     await diff(page).get_by_role("button", name="Apply", exact=True).focus()
@@ -156,7 +156,7 @@ async def test_code_that_has_changed_is_replaced_only_after_confirmation(page: P
     await send_message(page, "Move it on")
     await wait_for_answer(cell(page, 1), "version 2")
     await write_code(page, "// My own work\n")
-    await expect(diff(page).get_by_role("status")).to_have_text("context.expression has changed since")
+    await expect(diff(page).get_by_role("status")).to_have_text("context.expression has changed since this edit")
     await diff(page).get_by_role("button", name="Apply", exact=True).click()
     confirmation = page.get_by_role("dialog", name="Replace newer code?")
     await expect(confirmation).to_be_visible()

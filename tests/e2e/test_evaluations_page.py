@@ -151,7 +151,7 @@ async def test_a_rejected_evaluation_leads_to_the_invalid_field(
     messages = dialog.get_by_role("combobox", name="Messages")
     await expect(messages).to_be_focused()
     await expect(messages).to_be_in_viewport(ratio=1)
-    await expect(dialog.get_by_role("alert")).to_contain_text("wants messages, and no column is theirs")
+    await expect(dialog.get_by_role("alert")).to_contain_text("Workflow 'guide' requires messages.")
     await expect(dialog.get_by_role("status")).to_have_text("Fix this field: Column mapping, Messages")
     watch.forgive("422")
     await take_screenshots(page, "evaluations-new-refused")
@@ -185,7 +185,7 @@ async def test_figures_lead_to_results_and_results_to_their_answers(page: Page, 
     await take_screenshots(page, "evaluation")
     await figures.get_by_role("combobox", name="Group by").select_option("")
 
-    await figures.get_by_role("row", name=re.compile("^short")).get_by_role("button", name="3 not passed").click()
+    await figures.get_by_role("row", name=re.compile("^short")).get_by_role("button", name="3 failed").click()
     await expect(result_rows(page)).to_have_count(3)
     await expect(page).to_have_url(re.compile(r"variant=short&evaluator=contains&passed=no"))
     await page.reload()
@@ -273,7 +273,7 @@ async def test_two_variants_are_compared_row_by_row(page: Page, site: ServerProc
 
     verdicts = page.get_by_role("region", name="Verdicts")
     await expect(verdicts.get_by_role("button", name=re.compile("contains"))).to_contain_text(
-        re.compile(r"Pass rate fell from 85\.7% to 57\.1% \(.28\.6 points, 7 rows\)")
+        re.compile(r"Inconclusive: 85\.7% → 57\.1% \(.28\.6 points, 7 rows\)")
     )
     await expect(verdicts.get_by_role("button", name=re.compile("contains"))).to_contain_text(
         "rows like these would settle it"

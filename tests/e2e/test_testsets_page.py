@@ -322,7 +322,7 @@ async def test_history_shows_changes_and_an_old_revision_can_be_restored(page: P
     await expect(page.get_by_role("status")).to_contain_text("1 added1 removed1 changed")
     changed = page.get_by_role("article", name=f"Row {first}")
     await expect(changed.locator("ins, del")).to_have_text(["a", "my", "refund", "money back", "30", "60"])
-    await expect(changed.get_by_text("1 message as before")).to_be_visible()
+    await expect(changed.get_by_text("1 unchanged message")).to_be_visible()
     await take_screenshots(page, "testset-diff")
 
     await page.go_back()

@@ -42,7 +42,7 @@ async def test_an_exported_trace_can_be_read_without_a_server(page: Page, browse
         await expect(standalone_page.locator("b")).to_have_count(0)
         span = standalone_page.locator("details.span").first
         await span.locator("summary").first.click()
-        await expect(span).to_contain_text("as it was sent")
+        await expect(span).to_contain_text("attributes, events and links")
         await take_screenshot(standalone_page, f"trace-page-{scheme}")
         await context.close()
         assert (urls, console_messages) == ([html_file.as_uri()], [])
