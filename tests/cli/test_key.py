@@ -31,8 +31,16 @@ def test_a_new_key_is_printed_alone_and_only_its_hash_is_stored(tmp_path: Path) 
     created = palaver("key", "create", "--name", "laptop", "--db", "palaver.db", cwd=tmp_path)
     key = api_keys.parse_key(created.stdout.removesuffix("\n"))
 
-    assert (created.returncode, created.stderr) == (0, "")
     assert key is not None
+    database = tmp_path / "palaver.db"
+    assert (created.returncode, created.stderr.splitlines()) == (
+        0,
+        [
+            f"Created key_{key.id} (invoke, read) in {database}.",
+            "warning: This is the first key. Servers on this database now reject requests without a key.",
+            f"hint: To manage the server in the web page, run `palaver key create --scope admin --db {database}`.",
+        ],
+    )
     assert not any(key.secret.encode() in path.read_bytes() for path in tmp_path.iterdir())
     with sqlite3.connect(tmp_path / "palaver.db") as file:
         assert file.execute("SELECT id, hash FROM keys").fetchall() == [(key.id, api_keys.hash_secret(key.secret))]
@@ -61,6 +69,13 @@ def test_a_key_is_created_with_the_given_options(tmp_path: Path) -> None:
         "revoked_at": None,
         "made_by": None,
     }
+
+
+def test_only_the_first_key_closes_a_server(tmp_path: Path) -> None:
+    first, second = run(tmp_path, "create", "--scope", "admin"), run(tmp_path, "create")
+
+    assert [line.partition(":")[0].partition(" ")[0] for line in first.stderr.splitlines()] == ["Created", "warning"]
+    assert [line.partition(" ")[0] for line in second.stderr.splitlines()] == ["Created"]
 
 
 def test_a_key_without_options_may_invoke_and_read_and_never_expires(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """palaver key: create, list and revoke keys."""
 
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.database import read_database, write_database
+from palaver.cli.database import database_url, read_database, write_database
 from palaver.cli.options import db_option
 from palaver.cli.output import format_json
 from palaver.core import api_keys
@@ -57,6 +58,9 @@ def create(
 ) -> None:
     """Create an API key. It is shown only once.
 
+    The key is printed on standard output; the database that it was created in,
+    and a warning for the first key, on standard error.
+
     \b
     Examples:
       palaver key create --name laptop
@@ -73,19 +77,38 @@ def create(
         }
     except RequestError as error:
         raise click.UsageError(error.message) from None
-    key, secret = write_database(db, _create, options, now)
+    key, secret, is_first = write_database(db, _create, options, now)
     click.echo(format_json(_key_json(key) | {"secret": secret}) if as_json else secret)
+    _print_notes(key, is_first=is_first, db=db)
 
 
-def _create(db: "Connection", options: dict[str, Any], now: datetime) -> "tuple[ApiKey, str]":
+def _print_notes(key: "ApiKey", *, is_first: bool, db: str | None) -> None:
+    from palaver.storage.database import printable_location
+
+    location = printable_location(database_url(db))
+    scopes = ", ".join(api_keys.minimal_scopes(key.scopes))
+    click.echo(f"Created {api_keys.format_key_id(key.id)} ({scopes}) in {printable(location, 500)}.", err=True)
+    if not is_first:
+        return
+    click.echo("warning: This is the first key. Servers on this database now reject requests without a key.", err=True)
+    if "admin" not in key.scopes:
+        option = f" --db {shlex.quote(printable(location, 500))}" if db is not None and "***" not in location else ""
+        click.echo(
+            f"hint: To manage the server in the web page, run `palaver key create --scope admin{option}`.", err=True
+        )
+
+
+def _create(db: "Connection", options: dict[str, Any], now: datetime) -> "tuple[ApiKey, str, bool]":
+    """Store a new key. Return it with its secret, and whether it is the first key of the database."""
     from palaver.storage import api_keys as stored_keys  # Imported late: --help must not wait for SQLAlchemy.
     from palaver.storage import projects
     from palaver.storage.projects import Project
 
+    is_first = not stored_keys.list_all_keys(db, None)
     key, secret = stored_keys.new_api_key(**options, now=now)
     projects.insert_project(db, Project(name=key.project, created_at=now))
     stored_keys.insert_key(db, key)
-    return key, secret
+    return key, secret, is_first
 
 
 @command.command(name="list")

@@ -7,8 +7,8 @@ from palaver.engine.engine import utc_now
 from palaver.errors import SettingsError
 from palaver.server.settings import Settings
 from palaver.storage import api_keys as stored_keys
-from palaver.storage.database import MEMORY_URL, Database, sqlite_path
-from palaver.storage.paths import default_path, redact_url
+from palaver.storage.database import MEMORY_URL, Database, printable_location
+from palaver.storage.paths import default_path
 
 
 def check_exposure(settings: Settings, *, has_key: bool, database: str) -> None:
@@ -18,7 +18,7 @@ def check_exposure(settings: Settings, *, has_key: bool, database: str) -> None:
     refusal = f"Refusing to listen on {settings.host}: no valid API key found in"
     if database == MEMORY_URL:
         raise SettingsError(f"{refusal} the in-memory database. Use --host 127.0.0.1, or a database with a key (--db).")
-    location = redact_url(database) if database.startswith("postgres") else str(sqlite_path(database).absolute())
+    location = printable_location(database)
     argument = "…" if "***" in location else shlex.quote(location)
     raise SettingsError(f"{refusal} {location}. Run `palaver key create --db {argument}` or use --host 127.0.0.1.")
 

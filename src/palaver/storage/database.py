@@ -89,6 +89,11 @@ def sqlite_path(url: str) -> Path:
     return Path(path[1:]).expanduser()
 
 
+def printable_location(url: str) -> str:
+    """Return the absolute path of a SQLite database, or a URL without its password, for messages."""
+    return redact_url(url) if url.startswith("postgres") else str(sqlite_path(url).absolute())
+
+
 class LazyDatabase:
     """A database that is opened on first use, in a thread."""
 
