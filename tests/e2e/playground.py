@@ -91,6 +91,7 @@ async def take_screenshots(page: Page, name: str) -> None:
 async def take_docs_picture(page: Page, name: str) -> None:
     """Take a screenshot for the docs, in light, and in dark if the docs have one."""
     await page.mouse.move(0, 0)  # No hover.
+    await expect(page.locator("[data-radix-popper-content-wrapper]")).to_have_count(0)
     await take_screenshot(page, name)
     if os.environ.get("PALAVER_PICTURES"):
         shutil.copy(SCREENSHOTS / f"{name}-light.png", IMAGES / f"{name}.png")
