@@ -344,7 +344,7 @@ async def test_an_export_can_be_compared_with_another_evaluation(http: httpx.Asy
     markdown = (await http.get(f"/api/evaluations/{second}/export", params=params)).text
 
     assert [line for line in markdown.splitlines() if line.startswith("###")] == [
-        f"### {second}:{name} vs. {first}:base".replace("_", "\\_") for name in ("base", "new")
+        f"### {name} vs. base (baseline)" for name in ("base", "new")
     ]
 
 

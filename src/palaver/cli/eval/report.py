@@ -100,10 +100,7 @@ def _summary_row(variant: str, summary: EvaluatorSummary) -> list[str]:
 
 
 def _print_comparison(comparison: Comparison) -> None:
-    base, candidate = comparison.base, comparison.candidate
-    prefix = candidate.partition(":")[0] + ":"
-    if base.startswith(prefix):  # Two variants of the same evaluation: their names suffice.
-        base, candidate = base.removeprefix(prefix), candidate.removeprefix(prefix)
+    candidate, base = comparison.display_names()
     echo(f"\n{printable(candidate)} compared with {printable(base)}:")
     rows = [
         [

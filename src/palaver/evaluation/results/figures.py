@@ -132,3 +132,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     only_in_base: list[str] = []
     """Evaluators that the candidate lacks."""
     only_in_candidate: list[str] = []
+
+    def display_names(self) -> tuple[str, str]:
+        """Return names of candidate and base for reports: those of their variants, without ids of evaluations."""
+        (evaluation, _, candidate), (base_evaluation, _, base) = self.candidate.partition(":"), self.base.partition(":")
+        return candidate, base if base_evaluation == evaluation else f"{base} (baseline)"

@@ -115,13 +115,13 @@ def _format_score(score: float) -> str:
 
 
 def _failed_comparisons(gates: Gates, comparison: Comparison) -> Iterator[str]:
+    candidate, base = comparison.display_names()
     for result in comparison.evaluators:
         if gates.max_regressions is not None and result.regressions > gates.max_regressions:
             rows = "row" if result.regressions == 1 else "rows"
-            worst = f" Worst: {result.worst[0].row}." if result.worst else ""
             yield (
                 f"--max-regressions {gates.max_regressions}: {result.regressions} {rows} regressed in {result.name} "
-                f"for {comparison.candidate!r}.{worst}"
+                f"for {candidate!r}."
             )
         if gates.fail_on_worse and result.verdict == "worse" and result.ci and result.difference is not None:
             format_value = _format_percent if result.measure == "pass_rate" else _format_score
@@ -129,5 +129,5 @@ def _failed_comparisons(gates: Gates, comparison: Comparison) -> Iterator[str]:
             measure = "pass rate" if result.measure == "pass_rate" else "mean score"
             yield (
                 f"--fail-on worse: the {measure} of {result.name} fell from {' to '.join(values)} "
-                f"for {comparison.candidate!r} (base {comparison.base!r})."
+                f"for {candidate!r} compared with {base!r}."
             )

@@ -100,8 +100,10 @@ FAILURE = {"code": "timeout", "message": "It took longer than 60 s."}
 CELLS = (
     result_detail(0, 0, [score("exact", True), score("similar", 0.9)], cell=0),
     result_detail(0, 1, [score("exact", False, "'That.' is not 'This.'"), score("similar", 0.5)], cell=1),
-    result_detail(1, 0, [score("exact", True), score("similar", "error", "needs_text: it is an object")], cell=2),
-    result_detail(1, 1, [], cell=3, error=FAILURE),
+    result_detail(
+        1, 0, [score("exact", True), score("similar", "error", "needs_text: it is an object")], cell=2, question=""
+    ),
+    result_detail(1, 1, [], cell=3, error=FAILURE, question=""),
 )
 PLAIN = report(
     CELLS,

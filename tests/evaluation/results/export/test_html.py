@@ -44,7 +44,8 @@ def test_the_report_shows_figures_verdicts_and_rows() -> None:
     rendered = re.sub(r"\s+", " ", page.text)
     assert "prompt v3 partial" in rendered
     assert "2 rows of questions (revision 4) · 2 variants · ev_1" in rendered
-    assert "ev_1:new vs. ev_1:base" in rendered
+    assert "new vs. base" in rendered
+    assert f"exact, worst regressions: What? {row(2)}" in rendered
     assert "timeout: It took longer than 60 s." in rendered
     assert page.names.count("details") == 2
     assert [value for name, value in page.attributes if name == "href"] == [f"#{row(1)}", f"#{row(2)}"]

@@ -16,7 +16,7 @@ def test_the_summary_has_figures_verdicts_and_the_worst_regressions() -> None:
     assert actual.splitlines()[:12] == [
         "## prompt v3: partial",
         "",
-        "2 rows of questions (revision 4) × 2 variants · ev_1",
+        "2 rows of questions (revision 4) × 2 variants",
         "",
         "| variant | evaluator | passed | 95% CI | mean | rows | not scored | flaky |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -28,17 +28,19 @@ def test_the_summary_has_figures_verdicts_and_the_worst_regressions() -> None:
         "new: 1 of 2 calls failed.",
     ]
     assert actual.splitlines()[13:] == [
-        "### ev\\_1:new vs. ev\\_1:base",
+        "### new vs. base",
         "",
         "| evaluator | verdict | base | candidate | difference | 95% CI | p (Holm) | regressions | fixes |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
         "| exact | ❌ worse | 100.0% | 0.0% | -100.0 | -100.0 to -100.0 | 0.500 | 2 | 0 |",
         "| similar | ❌ worse | 0.900 | 0.500 | -0.400 | -0.400 to -0.400 | 0.002 | 0 | 0 |",
         "",
-        "Worst regressions:",
+        "<details><summary>Worst regressions</summary>",
         "",
-        f"- {row(1)}: exact -1.00",
-        f"- {row(2)}: exact -1.00",
+        "- What? (exact)",
+        f"- {row(2)} (exact)".replace("_", "\\_"),
+        "",
+        "</details>",
     ]
     assert len(actual.splitlines()) < 40
 
@@ -49,7 +51,7 @@ def test_flaky_rows_are_counted() -> None:
 
 def test_changed_rows_are_counted_and_not_compared() -> None:
     assert render(CHANGED).splitlines()[-7:] == [
-        "### ev\\_1:base vs. ev\\_0:base",
+        "### base vs. base (baseline)",
         "",
         "| evaluator | verdict | base | candidate | difference | 95% CI | p (Holm) | regressions | fixes |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",

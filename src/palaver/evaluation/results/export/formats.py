@@ -21,6 +21,7 @@ from palaver.evaluation.results.export.report import (
     describe_size,
     evaluator_names,
     evaluators_with_passes,
+    find_questions,
     format_count,
     format_difference,
     format_interval,
@@ -220,7 +221,7 @@ def write_markdown(report: Report) -> Iterator[bytes]:
 def _report_lines(report: Report) -> Iterator[str]:
     yield f"## {_escape_markdown(report.name or report.id)}: {state_label(report)}"
     yield ""
-    yield f"{' × '.join(_escape_markdown(part) for part in describe_size(report))} · {report.id}"
+    yield " × ".join(_escape_markdown(part) for part in describe_size(report))
     if report.reason:
         yield f"\n{_escape_markdown(report.reason)}"
     for line in report.failed_gates:
@@ -230,6 +231,7 @@ def _report_lines(report: Report) -> Iterator[str]:
     for comparison in report.comparisons:
         yield ""
         yield from _comparison_table(comparison)
+        yield from _regression_list(report, comparison)
 
 
 def _summary_table(report: Report) -> Iterator[str]:
@@ -260,7 +262,8 @@ def _summary_table(report: Report) -> Iterator[str]:
 
 
 def _comparison_table(comparison: Comparison) -> Iterator[str]:
-    yield f"### {_escape_markdown(comparison.candidate)} vs. {_escape_markdown(comparison.base)}"
+    candidate, base = comparison.display_names()
+    yield f"### {_escape_markdown(candidate)} vs. {_escape_markdown(base)}"
     yield ""
     names = ["evaluator", "verdict", "base", "candidate", "difference", "95% CI", "p (Holm)", "regressions", "fixes"]
     yield from _table_head(names, text_columns=2)
@@ -282,20 +285,27 @@ def _comparison_table(comparison: Comparison) -> Iterator[str]:
     if comparison.changed_count:
         yield ""
         yield f"Not compared: {format_count(comparison.changed_count, 'row')} with changed content."
-    regressions = [
-        (change.candidate - change.base, change.row, result.name)
-        for result in comparison.evaluators
-        for change in result.worst
-    ]
-    if regressions:
-        yield ""
-        yield "Worst regressions:"
-        yield ""
-        for difference, row, name in sorted(regressions, key=lambda regression: regression[0])[:MAX_REGRESSIONS]:
-            yield f"- {row}: {_escape_markdown(name)} {difference:+.2f}"
-        total = sum(result.regressions for result in comparison.evaluators)
-        if total > MAX_REGRESSIONS:
-            yield f"- and {total - MAX_REGRESSIONS:,} more"
+
+
+def _regression_list(report: Report, comparison: Comparison) -> Iterator[str]:
+    """Yield the rows with the worst regressions by their questions, folded."""
+    changes = [(change, result.name) for result in comparison.evaluators for change in result.worst]
+    changes.sort(key=lambda change: change[0].candidate - change[0].base)
+    names: dict[str, list[str]] = {}
+    for change, name in changes:
+        names.setdefault(change.row, []).append(name)
+    if not names:
+        return
+    rows = list(names)[:MAX_REGRESSIONS]
+    questions = find_questions(report, rows)
+    yield ""
+    yield "<details><summary>Worst regressions</summary>"
+    yield ""
+    for row in rows:
+        evaluators = ", ".join(_escape_markdown(name) for name in names[row])
+        yield f"- {_escape_markdown(questions.get(row, row))} ({evaluators})"
+    yield ""
+    yield "</details>"
 
 
 def _table_head(names: Sequence[str], text_columns: int) -> Iterator[str]:

@@ -19,6 +19,7 @@ from palaver.evaluation.results.export.report import (
     describe_size,
     evaluator_names,
     evaluators_with_passes,
+    find_questions,
     format_count,
     format_difference,
     format_interval,
@@ -165,7 +166,7 @@ CONTENT_SECURITY_POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'
 def write_html(report: Report) -> Iterator[bytes]:
     yield _encode_lines([*_page_head(report), *_summary_table(report)])
     for comparison in report.comparisons:
-        yield _encode_lines(_comparison_table(comparison))
+        yield _encode_lines(_comparison_table(report, comparison))
     yield _encode_lines(["<h2>Rows</h2>"])
     render, rows = RowRenderer(report), iterate_rows(report)
     for cells in islice(rows, MAX_ROWS):
@@ -236,8 +237,9 @@ def _bar(value: float | None, interval: Interval | None, measure: Measure = "pas
     return f"<svg {box}>{value_bar}{interval_bar}</svg> <small>{format_interval(interval, measure)}</small>"
 
 
-def _comparison_table(comparison: Comparison) -> Iterator[str]:
-    yield f'<h2 dir="auto">{escape(comparison.candidate)} vs. {escape(comparison.base)}</h2>'
+def _comparison_table(report: Report, comparison: Comparison) -> Iterator[str]:
+    candidate, base = comparison.display_names()
+    yield f'<h2 dir="auto">{escape(candidate)} vs. {escape(base)}</h2>'
     yield "<div class=wide><table><thead><tr><th>evaluator<th>verdict<th class=n>base<th class=n>candidate"
     yield "<th class=n>difference<th>95% CI<th class=n>p (Holm)<th class=n>regressions<th class=n>fixes</tr></thead>"
     for result in comparison.evaluators:
@@ -253,11 +255,13 @@ def _comparison_table(comparison: Comparison) -> Iterator[str]:
     if comparison.changed_count:
         changed = f"Not compared: {format_count(comparison.changed_count, 'row')} with changed content."
         yield f'<p class="note">{changed}</p>'
-    for result in comparison.evaluators:
-        if result.worst:
-            rows = [escape(change.row) for change in result.worst[:10]]
-            links = ", ".join(f'<a href="#{row}">{row}</a>' for row in rows)
-            yield f"<p>{escape(result.name)}, worst regressions: {links}</p>"
+    worst = {result.name: [change.row for change in result.worst[:10]] for result in comparison.evaluators}
+    questions = find_questions(report, {row for rows in worst.values() for row in rows})
+    for name, rows in worst.items():
+        if rows:
+            yield f"<p>{escape(name)}, worst regressions:<ul>"
+            yield from (f'<li dir="auto"><a href="#{row}">{escape(questions.get(row, row))}</a>' for row in rows)
+            yield "</ul>"
 
 
 def _encode_lines(lines: Iterable[str]) -> bytes:

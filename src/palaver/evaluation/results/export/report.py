@@ -1,6 +1,6 @@
 """The report that all export formats are made from, the outcome of each row, and the formatting of figures."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
@@ -111,6 +111,17 @@ def preview_line(preview: Any) -> str:
             return text
         case _:
             return ""
+
+
+def find_questions(report: Report, rows: Collection[str]) -> dict[str, str]:
+    """Return one line with the input of each of these rows, where a result has one."""
+    questions: dict[str, str] = {}
+    for cell in report.cells() if rows else ():
+        if cell.result.row in rows and (text := preview_line(cell.result.preview_in)):
+            questions.setdefault(cell.result.row, text)
+            if len(questions) == len(rows):
+                break
+    return questions
 
 
 def state_label(report: Report) -> str:
