@@ -40,8 +40,7 @@ def test_every_failed_gate_is_reported() -> None:
     assert second == "--fail-under 0.5: similar has a mean score of 0.250 for 'base'."
     assert third == "--max-regressions 1: 4 rows regressed in exact for 'base'."
     assert fourth == (
-        "--fail-on worse: the pass rate of exact fell from 90% to 50% for 'base' "
-        "compared with 'base (baseline)'."
+        "--fail-on worse: the pass rate of exact fell from 90% to 50% for 'base' compared with 'base (baseline)'."
     )
     assert fifth == (
         "--fail-on worse: the mean score of similar fell from 0.500 to 0.250 for 'base' "
