@@ -2,7 +2,7 @@
 
 parts/      the measurements, one module each, all with one function: measure(context) -> figures
 figures     measured values with their goals, and the table of them
-report      the last measurement: docs/benchmarks.json, docs/benchmarks.md and README's table
+report      the last measurement: docs/concepts/benchmarks.json, docs/concepts/benchmarks.md and README's table
 context     the context of a part: how thoroughly to measure, and a folder to write to
 machine     cores, memory, CPU time and file limits, from the operating system
 servers     run Palaver and the bare application, each in its own process

@@ -1,4 +1,4 @@
-"""The last measurement: stored by part in docs/benchmarks.json, shown in docs/benchmarks.md and README."""
+"""The last measurement: stored in docs/concepts/benchmarks.json by part, shown in benchmarks.md and README."""
 
 import os
 import platform
@@ -12,8 +12,8 @@ import msgspec
 from benchmarks.figures import Figure, table
 
 ROOT = Path(__file__).parents[1]
-DATA = ROOT / "docs" / "benchmarks.json"
-PAGE = ROOT / "docs" / "benchmarks.md"
+DATA = ROOT / "docs" / "concepts" / "benchmarks.json"
+PAGE = ROOT / "docs" / "concepts" / "benchmarks.md"
 README = ROOT / "README.md"
 
 _FIGURES_BLOCK = re.compile(r"(?<=<!-- figures -->\n).*?(?=\n<!-- /figures -->)", re.DOTALL)
@@ -73,7 +73,7 @@ def load_parts(file: Path = DATA) -> Parts:
 
 
 def save_parts(measured: Parts, order: list[str]) -> None:
-    """Store these parts and update docs/benchmarks.md and README's table."""
+    """Store these parts and update docs/concepts/benchmarks.md and README's table."""
     parts = load_parts() | measured
     parts = {name: parts[name] for name in order if name in parts}
     DATA.write_bytes(msgspec.json.format(msgspec.json.encode(parts), indent=1) + b"\n")
@@ -82,7 +82,7 @@ def save_parts(measured: Parts, order: list[str]) -> None:
 
 
 def render_page(parts: Parts) -> str:
-    """Render docs/benchmarks.md."""
+    """Render docs/concepts/benchmarks.md."""
     sections = [
         f"## {name}\n\n{part.where}; {part.day}, load average {part.load:g} before the run\n\n{table(part.figures)}\n"
         for name, part in parts.items()

@@ -92,14 +92,14 @@ def attacks() -> str:
 
 
 PARTS = {
-    "protocols.md": ("losses", losses),
-    "settings.md": ("settings", settings),
-    "demo.md": ("workflows", workflows),
-    "conform.md": ("rules", rules),
-    "doctor.md": ("attacks", attacks),
-    "evaluators.md": ("evaluators", evaluators),
-    "routes.md": ("routes", routes.table),
-    "cli.md": ("commands", commands.table),
+    "reference/protocols.md": ("losses", losses),
+    "reference/settings.md": ("settings", settings),
+    "reference/demo.md": ("workflows", workflows),
+    "reference/conform.md": ("rules", rules),
+    "reference/doctor.md": ("attacks", attacks),
+    "reference/evaluators.md": ("evaluators", evaluators),
+    "reference/routes.md": ("routes", routes.table),
+    "reference/cli.md": ("commands", commands.table),
 }
 
 

@@ -16,7 +16,7 @@ _LIMIT_PREFIX = "limit_"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Documented in docs/jobchat.md."""
+    """Documented in docs/guides/jobchat.md."""
 
     provider: Literal["anthropic", "openai", "scripted"] = "anthropic"
     model: str = ""
@@ -70,7 +70,7 @@ def read_settings(env: Mapping[str, str], folder: Path) -> Settings:
             strict=False,
         )
     except msgspec.ValidationError as error:
-        raise PalaverError(f"Invalid Job Chat setting: {error}. See docs/jobchat.md.") from error
+        raise PalaverError(f"Invalid Job Chat setting: {error}. See docs/guides/jobchat.md.") from error
 
 
 def _strip(value: Any) -> Any:

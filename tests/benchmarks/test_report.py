@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and README.md contain exactly the figures of the last measurement."""
+"""docs/concepts/benchmarks.md and README.md contain exactly the figures of the last measurement."""
 
 from benchmarks import report
 from benchmarks.__main__ import PARTS

@@ -67,7 +67,7 @@ def test_valid_settings_give_one_ok_line(tmp_path: Path) -> None:
 FAULTS: list[tuple[str, tuple[str, str]]] = [
     ("max_bdoy = 1", ("problem", "Unknown setting 'max_bdoy' in palaver.toml. Did you mean 'max_body'?")),
     ("[zebra]", (
-        "problem", "Unknown setting 'zebra' in palaver.toml. See docs/settings.md for all settings."
+        "problem", "Unknown setting 'zebra' in palaver.toml. See docs/reference/settings.md for all settings."
     )),
     ("debug = true", ("warning", "debug is on. Responses include internal error details. Turn it off in production.")),
     ("trusted_proxies = '0.0.0.0/0'", (

@@ -39,7 +39,7 @@ def test_unknown_settings_get_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with server_process(tmp_path, "from palaver.testing import echo\n") as server:
         assert server.lines[:2] == [
             "warning: Unknown setting 'max_bdoy' in palaver.toml. Did you mean 'max_body'?",
-            "warning: Unknown setting 'zebra' in palaver.toml. See docs/settings.md for all settings.",
+            "warning: Unknown setting 'zebra' in palaver.toml. See docs/reference/settings.md for all settings.",
         ]
 
 

@@ -1,6 +1,6 @@
 """One script over every protocol: all official clients build the same answer, up to the losses listed here.
 
-The losses of Palaver's protocols are those of docs/protocols.md; the others are specific to a client.
+The losses of Palaver's protocols are those of docs/reference/protocols.md; the others are specific to a client.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The examples of docs/protocols.md: each is a file here that runs against a real server and is quoted verbatim."""
+"""The examples of docs/reference/protocols.md: each is a file here that runs on a real server, quoted verbatim."""
 
 import re
 import subprocess
@@ -51,7 +51,7 @@ def test_a_snippet_runs_unchanged(path: Path, server: ServerProcess, tmp_path: P
 
 @each_snippet
 def test_a_snippet_is_quoted_verbatim_in_the_docs(path: Path) -> None:
-    page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference" / "protocols.md").read_text("utf-8")
     blocks = re.findall(r"^```\w+\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
 
     assert path.read_text("utf-8") in blocks

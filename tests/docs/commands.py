@@ -1,4 +1,4 @@
-"""The commands with their `--help`, as docs/cli.md shows them, and the command that an invocation runs."""
+"""The commands with their `--help`, as docs/reference/cli.md shows them, and the command that an invocation runs."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ def _subcontexts(context: click.Context) -> Iterator[click.Context]:
 
 
 def table() -> str:
-    """Return the generated part of docs/cli.md."""
+    """Return the generated part of docs/reference/cli.md."""
     all_contexts = [context for program in PROGRAMS for context in contexts(program)]
     return "\n\n".join(f"{_heading(context)}\n\n```text\n{help_of(context)}\n```" for context in all_contexts)
 

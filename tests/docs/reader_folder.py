@@ -45,10 +45,10 @@ SPAN = {
 OTLP = {"resourceSpans": [{"scopeSpans": [{"spans": [SPAN]}]}]}
 
 EARLIER_COMMANDS: dict[str, Sequence[Sequence[str]]] = {
-    "docs/backup.md": [["key", "create"], ["backup", "palaver-2026-11-15.zip"]],
-    "docs/evaluation.md": [["eval", "app.py", "questions.jsonl", "-e", "exact_match", "--db", "eval.db"]],
-    "docs/traces.md": [["trace", "import", "collector/one.json.gz"]],
-    "docs/variants.md": [["variant", "import", f"earlier/{version}"] for version in (1, 2, 3)],
+    "docs/guides/backup.md": [["key", "create"], ["backup", "palaver-2026-11-15.zip"]],
+    "docs/reference/evaluation.md": [["eval", "app.py", "questions.jsonl", "-e", "exact_match", "--db", "eval.db"]],
+    "docs/reference/traces.md": [["trace", "import", "collector/one.json.gz"]],
+    "docs/reference/variants.md": [["variant", "import", f"earlier/{version}"] for version in (1, 2, 3)],
 }
 """Commands that a reader of the page has run before."""
 

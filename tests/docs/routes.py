@@ -1,4 +1,4 @@
-"""The tables of docs/routes.md: every route of a server, read from the router's tables and from OpenAPI.
+"""The tables of docs/reference/routes.md: every route of a server, read from the router's tables and from OpenAPI.
 
 Protocol routes are described here; a route without a description raises KeyError.
 """
@@ -21,6 +21,10 @@ from palaver.server.routing import (
 )
 from palaver.server.scopes import SERVER_RULES, required_scope
 from palaver.testing import client, echo
+from tests.docs.pages import DOCS
+
+REFERENCE = DOCS / "reference"
+"""Folder of the page; other pages are relative to it."""
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # HEAD is allowed wherever GET is.
 
@@ -57,12 +61,12 @@ DESCRIPTIONS = {
     "services/{w}/stream": ("call a service and stream the answer", "services.md"),
     "services/{w}/README.md": ("README of a service", "services.md"),
     "v1/traces": ("receive spans over OTLP", "traces.md"),
-    "health": ("liveness", "deploy.md"),
-    "ready": ("readiness", "deploy.md"),
+    "health": ("liveness", "../guides/deploy.md"),
+    "ready": ("readiness", "../guides/deploy.md"),
     "livez": ("liveness and version", "services.md"),
-    "version": ("version", "deploy.md"),
+    "version": ("version", "../guides/deploy.md"),
     "status": ("health of the database and of each workflow", "services.md"),
-    "metrics": ("Prometheus metrics", "deploy.md"),
+    "metrics": ("Prometheus metrics", "../guides/deploy.md"),
     "openapi.json": ("OpenAPI document", "discovery.md"),
 }
 API_PAGES = {
@@ -70,18 +74,18 @@ API_PAGES = {
     "boards": "boards.md",
     "bootstrap": "socket.md",
     "connections": "connections.md",
-    "erase": "backup.md",
+    "erase": "../guides/backup.md",
     "evaluations": "evaluation.md",
     "evaluators": "evaluation.md",
-    "extract": "extraction.md",
+    "extract": "../concepts/extraction.md",
     "feedback": "threads.md",
     "files": "files.md",
-    "keys": "keys.md",
+    "keys": "../guides/keys.md",
     "online": "evaluation.md",
-    "projects": "keys.md",
+    "projects": "../guides/keys.md",
     "reviews": "evaluation.md",
     "runs": "runs.md",
-    "session": "keys.md",
+    "session": "../guides/keys.md",
     "sessions": "traces.md",
     "settings": "settings.md",
     "spans": "traces.md",
@@ -177,18 +181,24 @@ def _document() -> Any:
 
 
 def table() -> str:
-    """Return the generated tables of docs/routes.md."""
+    """Return the generated tables of docs/reference/routes.md."""
     parts: list[str] = []
     for group, routes in groupby(every_route(), lambda route: route.group):
         lines = groupby(routes, lambda route: (route.methods, route.need, route.what, route.page))
         rows = [
-            f"| {', '.join(methods)} {_paths(equal_routes)} | {need} | {what} | [{page}]({page}) |"
+            f"| {', '.join(methods)} {_paths(equal_routes)} | {need} | {what} | {_link(page)} |"
             for (methods, need, what, page), equal_routes in lines
         ]
         parts.append("\n".join([f"## {group}", "", "| route | scope | | more |", "|---|---|---|---|", *rows]))
-    rows = [f"| `{path}` | {what} | [{page}]({page}) |" for path, (what, page) in SOCKETS.items()]
+    rows = [f"| `{path}` | {what} | {_link(page)} |" for path, (what, page) in SOCKETS.items()]
     parts.append("\n".join(["## WebSockets", "", "| path | | more |", "|---|---|---|", *rows]))
     return "\n\n".join(parts)
+
+
+def _link(page: str) -> str:
+    title = re.search(r"^# (.+)$", (REFERENCE / page).read_text("utf-8"), re.MULTILINE)
+    assert title, f"{page} has no title"
+    return f"[{title[1].replace('`', '')}]({page})"
 
 
 def _paths(equal_routes: Iterable[Route]) -> str:

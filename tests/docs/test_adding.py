@@ -61,7 +61,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def page_files(page: str) -> dict[str, tuple[str, str]]:
     """Return the files of a page: language and source by path."""
-    text = (DOCS / page).read_text("utf-8")
+    text = (DOCS / "contributing" / page).read_text("utf-8")
     return {match["path"]: (match["language"], match["source"]) for match in FILE_BLOCK.finditer(text)}
 
 
@@ -94,7 +94,11 @@ def run_python(copy: Path, *arguments: str) -> "subprocess.CompletedProcess[str]
 @pytest.mark.parametrize("page", PAGES)
 def test_the_additions_of_a_page_work(page: str, copy: Path) -> None:
     files = {source for _, source in page_files(page).values()}
-    checks = [source for source in PYTHON_BLOCK.findall((DOCS / page).read_text("utf-8")) if source not in files]
+    checks = [
+        source
+        for source in PYTHON_BLOCK.findall((DOCS / "contributing" / page).read_text("utf-8"))
+        if source not in files
+    ]
     assert checks
 
     result = run_python(copy, "-W", "error", "-c", "\n".join(checks))

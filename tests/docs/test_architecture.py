@@ -1,4 +1,4 @@
-"""The files named in docs/architecture.md exist."""
+"""The files named in docs/concepts/architecture.md exist."""
 
 import re
 import tomllib
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "concepts" / "architecture.md").read_text("utf-8")
 FOLDERS = ("src/palaver", "src/palaver/evaluation", "web/src")
 
 

@@ -12,8 +12,8 @@ from palaver_jobchat.payload import PayloadLimits
 from palaver_jobchat.settings import Settings as JobChatSettings
 from tests.docs.pages import DOCS, ROOT
 
-ALL_PAGES = "\n".join(path.read_text("utf-8") for path in sorted(DOCS.glob("*.md")))
-JOB_CHAT_PAGE = (DOCS / "jobchat.md").read_text("utf-8")
+ALL_PAGES = "\n".join(path.read_text("utf-8") for path in sorted(DOCS.rglob("*.md")))
+JOB_CHAT_PAGE = (DOCS / "guides" / "jobchat.md").read_text("utf-8")
 
 
 def missing_names(names: "set[str] | list[str]", text: str) -> list[str]:

@@ -11,7 +11,7 @@ from tests.docs.pages import DOCS
 
 @pytest.mark.parametrize("route", routes.every_route(), ids=lambda route: f"{','.join(route.methods)} {route.path}")
 def test_every_route_is_mentioned_on_its_page(route: routes.Route) -> None:
-    page = (DOCS / route.page).read_text("utf-8")
+    page = (routes.REFERENCE / route.page).read_text("utf-8")
     fixed = "/".join(route.path.split("/")[:3]) if route.group == routes.REST_API else route.path.partition("/{")[0]
 
     assert fixed.strip("/") in page
@@ -42,7 +42,7 @@ def test_every_path_in_the_docs_is_a_route() -> None:
     """Checks METHOD `/path` on pages, with or without names in braces."""
     unknown = [
         f"{page.name}: {method} {path}"
-        for page in sorted(set(DOCS.glob("*.md")) - set(DOCS.glob("adding-*.md")))
+        for page in sorted(set(DOCS.rglob("*.md")) - set(DOCS.glob("contributing/adding-*.md")))
         for method, path in re.findall(r"\b(GET|POST|PUT|PATCH|DELETE) `(/[^`\s?]*)", page.read_text("utf-8"))
         if not routes.is_route(method, path.rstrip("…/") or "/")
     ]

@@ -4,7 +4,7 @@ import re
 
 from tests.docs.pages import DOCS, ROOT
 
-PAGE = (DOCS / "tour.md").read_text("utf-8")
+PAGE = (DOCS / "get-started" / "tour.md").read_text("utf-8")
 STEPS = (ROOT / "web/src/app/tour/steps.ts").read_text("utf-8")
 MAX_IMAGE_BYTES = 150_000
 
@@ -31,7 +31,7 @@ def test_each_step_in_the_docs_names_the_link_and_controls_of_the_page() -> None
 
 
 def test_each_step_has_a_picture_and_none_is_large() -> None:
-    images = re.findall(r"\]\(images/(tour-.+?\.png)\)", PAGE)
+    images = re.findall(r"\]\(\.\./images/(tour-.+?\.png)\)", PAGE)
 
     assert [name.split("-")[1] for name in images] == list("1234567")
     sizes = {path.name: path.stat().st_size for path in (DOCS / "images").iterdir()}

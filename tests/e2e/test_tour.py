@@ -31,7 +31,7 @@ from tests.server_process import ServerProcess, demo_process
 
 HOLIDAY_ANSWER = "What would it change if you had a holiday?"
 HIDE_TOUR = """localStorage.setItem('palaver.tour', '{"look": "away", "done": []}')"""
-PAGE = (DOCS / "tour.md").read_text("utf-8")
+PAGE = (DOCS / "get-started" / "tour.md").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")

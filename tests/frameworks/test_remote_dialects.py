@@ -391,7 +391,7 @@ UNSUPPORTED_CASES = {
     ("chat-completions", "tools"): "tools that the server ran are left out",
     ("chat-completions", "data"): "data is left out",
 }
-"""What a protocol cannot carry (docs/protocols.md); everything else arrives unchanged."""
+"""What a protocol cannot carry (docs/reference/protocols.md); everything else arrives unchanged."""
 
 
 def summarize_events(log: Sequence[Event]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The table of statuses, the error classes and docs/errors.md agree."""
+"""The table of statuses, the error classes and docs/reference/errors.md agree."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from palaver.core.events import RunCancelled, RunFailed, RunFinished
 from palaver.errors import Failure, PalaverError, RequestError, RunError, TooLarge
 from palaver.server.error_responses import STATUSES, error_status, final_status
 
-PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "errors.md"
 
 
 def classes(root: type[PalaverError]) -> set[type[PalaverError]]:

@@ -1,4 +1,4 @@
-"""Read the documents that a remote service publishes; see docs/discovery.md.
+"""Read the documents that a remote service publishes; see docs/reference/discovery.md.
 
 Pure functions. Documents are untrusted: the readers never raise, and bound the depth and size of the result. Local
 `$ref`s are resolved, remote ones never. probe.py decides which documents are fetched.

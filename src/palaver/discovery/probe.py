@@ -1,4 +1,4 @@
-"""Discover what a URL serves: whether it is a chat, by which evidence, and how to call it (docs/discovery.md).
+"""Discover what a URL serves: is it a chat, by which evidence, and how to call it (docs/reference/discovery.md).
 
 `discover` reports errors of the service in its result. `require_callable` raises if the result is not enough to call
 the service. evidence.py reads the documents; frameworks/remote.py calls the service.

@@ -6,5 +6,5 @@
     remote         a service that is reached by URL
     base           shared code, and the installation of step listeners
 
-How to add one: docs/adding-a-framework.md.
+How to add one: docs/contributing/adding-a-framework.md.
 """

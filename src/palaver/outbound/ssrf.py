@@ -1,4 +1,4 @@
-"""Protection against server-side request forgery: connections for untrusted URLs (see docs/security.md).
+"""Protection against server-side request forgery: connections for untrusted URLs (see docs/concepts/security.md).
 
 A host name is resolved once, all of its addresses must be public, and the connection goes to one of the checked
 addresses; the peer's address is checked again. So a second DNS answer has no effect. Host header and TLS name stay

@@ -1,4 +1,4 @@
-"""The table from error codes to HTTP statuses, the only one (docs/errors.md), and headers of error responses."""
+"""The only table from error codes to HTTP statuses (docs/reference/errors.md), and headers of error responses."""
 
 from typing import Any, Literal, NamedTuple
 

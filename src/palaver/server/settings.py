@@ -216,7 +216,7 @@ _SECRET_SETTINGS = FILE_ONLY_SETTINGS | {"otlp_headers"}
 """Settings whose values may contain secrets: errors don't show them."""
 _APPLICATION_TABLES = frozenset({"jobchat"})
 """Tables of palaver.toml that applications read."""
-_UNKNOWN_HINT = "See docs/settings.md for all settings."
+_UNKNOWN_HINT = "See docs/reference/settings.md for all settings."
 
 
 _MISSING_OR_UNKNOWN = re.compile(r"Object (missing required|contains unknown) field `(.*)`")

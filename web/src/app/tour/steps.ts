@@ -1,4 +1,4 @@
-/** Steps of the tour. docs/tour.md has the same titles. */
+/** Steps of the tour. docs/get-started/tour.md has the same titles. */
 import type { StepId } from './progress';
 
 export interface Step {
