@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import click
 
@@ -49,8 +50,8 @@ def examples(context: click.Context) -> str:
     return match[1] if match else ""
 
 
-def parse(program: str, arguments: Sequence[str]) -> str:
-    """Return the command path of an invocation. Raises ClickException if its arguments are invalid."""
+def parse(program: str, arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return the command path and the parameters of an invocation. Raises ClickException for invalid arguments."""
     with ExitStack() as stack:  # Parsing opens files that arguments name.
         context = stack.enter_context(PROGRAMS[program].make_context(program, list(arguments)))
         while isinstance(group := context.command, click.Group):
@@ -58,4 +59,4 @@ def parse(program: str, arguments: Sequence[str]) -> str:
             name, command, remaining_arguments = group.resolve_command(context, remaining_arguments)
             assert command is not None
             context = stack.enter_context(command.make_context(name, remaining_arguments, parent=context))
-        return context.command_path
+        return context.command_path, context.params

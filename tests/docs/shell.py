@@ -5,7 +5,8 @@ So bash itself handles quotes, pipes, line ends and substitutions. Only `cat`, `
 
 import re
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import which
 
@@ -14,15 +15,21 @@ set -o pipefail
 PATH=/nowhere
 cat() { /bin/cat "$@"; }
 date() { /bin/date "$@"; }
+variables() {
+    local name
+    for name in $(compgen -e PALAVER_); do printf '%s\0' "$name=${!name}"; done
+}
 note() {
     local to="$NOTES/$EPOCHREALTIME-$BASHPID"
     printf '%s\0' "$@" >"$to.called"
+    variables >"$to.environment"
     [[ -p /dev/stdin ]] && /bin/cat >"$to.stdin"
     return 0
 }
 command_not_found_handle() { note "$@"; }
 open() { note open "$@"; }
 cd() { note cd "$@"; }
+trap 'variables >"$NOTES/exported"' EXIT
 """
 _PLACEHOLDER = re.compile(r"<[a-z][a-z ]*>")
 
@@ -34,6 +41,8 @@ class ShellCall:
     program: str
     arguments: tuple[str, ...]
     stdin: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The variables of Palaver that the page sets."""
 
     @property
     def is_complete(self) -> bool:
@@ -41,14 +50,17 @@ class ShellCall:
         return not any("…" in argument for argument in (*self.arguments, self.stdin))
 
 
-def calls(source: str, folder: Path, notes: Path) -> list[ShellCall]:
-    """Return the calls of a block, in order. Raises AssertionError if bash cannot run it."""
+def calls(source: str, folder: Path, notes: Path, environment: Mapping[str, str] | None = None) -> list[ShellCall]:
+    """Return the calls of a block, in order. Raises AssertionError if bash cannot run it.
+
+    `environment` has the variables of Palaver that earlier blocks exported.
+    """
     bash = which("bash")
     assert bash, "bash is needed to read the shell blocks of the docs"
     result = subprocess.run(
         [bash, "--noprofile", "--norc", "-c", f"{_RECORDER}\n{_PLACEHOLDER.sub('…', source)}"],
         cwd=folder,
-        env={"NOTES": str(notes), "LC_ALL": "C.UTF-8"},
+        env={"NOTES": str(notes), "LC_ALL": "C.UTF-8", **(environment or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -59,9 +71,22 @@ def calls(source: str, folder: Path, notes: Path) -> list[ShellCall]:
     return [_read_call(path) for path in sorted(notes.glob("*.called"))]
 
 
+def exported_variables(notes: Path) -> dict[str, str]:
+    """Return the variables of Palaver that a block left to those after it."""
+    return _read_variables(notes / "exported")
+
+
 def _read_call(path: Path) -> ShellCall:
     program, *arguments = path.read_text("utf-8").split("\0")[:-1]
     stdin = path.with_suffix(".stdin")
     return ShellCall(
-        program=program, arguments=tuple(arguments), stdin=stdin.read_text("utf-8") if stdin.exists() else ""
+        program=program,
+        arguments=tuple(arguments),
+        stdin=stdin.read_text("utf-8") if stdin.exists() else "",
+        environment=_read_variables(path.with_suffix(".environment")),
     )
+
+
+def _read_variables(path: Path) -> dict[str, str]:
+    assignments = path.read_text("utf-8").split("\0")[:-1] if path.exists() else []
+    return {name: value for name, _, value in (assignment.partition("=") for assignment in assignments)}
