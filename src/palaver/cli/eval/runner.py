@@ -163,7 +163,7 @@ def _print_line(evaluation: Evaluation, progress: EvaluationProgress) -> None:
 
 
 def format_progress(evaluation: Evaluation, progress: EvaluationProgress) -> str:
-    parts = [f"{evaluation.done + evaluation.failed} of {evaluation.total}"]
+    parts = [f"{evaluation.done + evaluation.failed:,} of {format_count(evaluation.total, 'run')}"]
     parts += [f"{evaluation.failed} failed"] if evaluation.failed else []
     parts += [format_count(evaluation.errors, "evaluator error")] if evaluation.errors else []
     parts += [f"{progress.rate:.1f}/s"] if progress.rate is not None else []
@@ -292,6 +292,7 @@ def build_report(database: Database, outcome: EvalOutcome) -> "Report":
         summary=outcome.summary,
         comparisons=outcome.comparisons,
         failed_gates=outcome.failed,
+        note=outcome.note,
         cells=cells,
     )
 

@@ -116,6 +116,7 @@ def make_report(
     summary: EvaluationSummary,
     comparisons: Sequence[Comparison] = (),
     failed_gates: Sequence[str] = (),
+    note: str | None = None,
     cells: Callable[[], Iterable[ResultDetail]],
 ) -> Report:
     reason = evaluation.reason or {}
@@ -135,6 +136,7 @@ def make_report(
         summary=summary,
         comparisons=comparisons,
         failed_gates=failed_gates,
+        note=note,
         cells=cells,
     )
 

@@ -29,11 +29,11 @@ def test_there_is_a_suite_for_each_variant_and_evaluator_and_a_test_for_each_row
             '<?xml version="1.0" encoding="UTF-8"?>',
             '<testsuites name="prompt v3">',
             '  <testsuite name="base · exact" tests="2" failures="0" errors="0" skipped="0" time="1.000">',
-            f'    <testcase classname="base.exact" name="{row(1)}" time="0.500">{properties.format(1)}</testcase>',
+            f'    <testcase classname="base.exact" name="What?" time="0.500">{properties.format(1)}</testcase>',
             f'    <testcase classname="base.exact" name="{row(2)}" time="0.500">{properties.format(1)}</testcase>',
             "  </testsuite>",
             '  <testsuite name="base · similar" tests="2" failures="0" errors="1" skipped="0" time="1.000">',
-            f'    <testcase classname="base.similar" name="{row(1)}" time="0.500">{properties.format(0.9)}</testcase>',
+            f'    <testcase classname="base.similar" name="What?" time="0.500">{properties.format(0.9)}</testcase>',
             (
                 f'    <testcase classname="base.similar" name="{row(2)}" time="0.500">'
                 '<error type="not scored" message="needs_text: it is an object"/></testcase>'
@@ -41,7 +41,7 @@ def test_there_is_a_suite_for_each_variant_and_evaluator_and_a_test_for_each_row
             "  </testsuite>",
             '  <testsuite name="new · exact" tests="2" failures="2" errors="0" skipped="0" time="1.000">',
             (
-                f'    <testcase classname="new.exact" name="{row(1)}" time="0.500">{properties.format(0)}'
+                f'    <testcase classname="new.exact" name="What?" time="0.500">{properties.format(0)}'
                 "<failure type=\"failed\" message=\"'That.' is not 'This.'\"/></testcase>"
             ),
             (
@@ -50,12 +50,28 @@ def test_there_is_a_suite_for_each_variant_and_evaluator_and_a_test_for_each_row
             ),
             "  </testsuite>",
             '  <testsuite name="new · similar" tests="2" failures="0" errors="0" skipped="0" time="1.000">',
-            f'    <testcase classname="new.similar" name="{row(1)}" time="0.500">{properties.format(0.5)}</testcase>',
+            f'    <testcase classname="new.similar" name="What?" time="0.500">{properties.format(0.5)}</testcase>',
             f'    <testcase classname="new.similar" name="{row(2)}" time="0.500">{properties.format(0)}</testcase>',
             "  </testsuite>",
             "</testsuites>",
         )
     )
+
+
+def test_tests_are_named_after_questions_and_repeated_questions_are_numbered() -> None:
+    questions = ["Why?", "", "Why?", f"  Is\nthis {'very ' * 40}long?"]
+    cells = [
+        result_detail(index, 0, [score("exact", True)], cell=index, question=question)
+        for index, question in enumerate(questions)
+    ]
+    root = ET.fromstring(render(report(cells, {"exact": [[[True]]] * 4}, variants=("base",))))
+
+    assert [test.get("name") for test in root.iter("testcase")] == [
+        "Why?",
+        row(2),
+        "Why? (2)",
+        f"Is this {'very ' * 22}v…",
+    ]
 
 
 def test_a_row_whose_repeats_differ_passes_by_majority_and_is_marked_as_flaky() -> None:

@@ -32,9 +32,10 @@ from palaver.evaluation.results.export.report import (
     iterate_rows,
     preview_line,
     row_outcome,
+    shorten,
     state_label,
 )
-from palaver.evaluation.results.figures import Comparison
+from palaver.evaluation.results.figures import Comparison, EvaluatorSummary, Verdict
 from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
 from palaver.testsets.files.csv_file import format_cell, quote_cell
 
@@ -109,6 +110,7 @@ def _encode_score(score: StoredScore) -> dict[str, Any]:
     return {"evaluator": score.name, **fields, "details": score.details or {}}
 
 
+_MAX_QUESTION_CHARS = 120
 _MAX_MEMORY_BYTES = 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 _INVALID_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -127,10 +129,10 @@ class _TestSuite:
         self._seconds = 0.0
         self._tests = SpooledTemporaryFile[bytes](_MAX_MEMORY_BYTES)
 
-    def add(self, row: str, outcome: RowOutcome, seconds: float) -> None:
+    def add(self, test: str, outcome: RowOutcome, seconds: float) -> None:
         self._kinds[outcome.kind] += 1
         self._seconds += seconds
-        self._tests.write(_test_case(f"{self.variant}.{self.evaluator}", row, outcome, seconds).encode())
+        self._tests.write(_test_case(f"{self.variant}.{self.evaluator}", test, outcome, seconds).encode())
 
     def encode(self) -> Iterator[bytes]:
         name = _escape_xml(f"{self.variant} · {self.evaluator}")
@@ -164,17 +166,27 @@ def write_junit(report: Report) -> Iterator[bytes]:
 
 def _fill_suites(suites: Sequence[Sequence[_TestSuite]], report: Report) -> None:
     with_passes = evaluators_with_passes(report)
+    seen = Counter[str]()
     for row in iterate_rows(report):
+        name = _test_name(row, seen)
         for variant, cells in groupby(row, key=lambda cell: cell.variant):
             repeats = list(cells)
             seconds = sum(cell.latency or 0.0 for cell in repeats)
             for suite in suites[variant]:
                 has_passes = suite.evaluator in with_passes
                 outcome = row_outcome(repeats, suite.evaluator, has_passes=has_passes, failed_as=report.failed_as)
-                suite.add(repeats[0].row, outcome, seconds)
+                suite.add(name, outcome, seconds)
 
 
-def _test_case(class_name: str, row: str, outcome: RowOutcome, seconds: float) -> str:
+def _test_name(row: Sequence[StoredResult], seen: Counter[str]) -> str:
+    """Return the question of a row, which stays the same between builds; a repeated question is numbered."""
+    question = next(filter(None, (preview_line(cell.preview_in) for cell in row)), "")
+    name = shorten(" ".join(question.split()), _MAX_QUESTION_CHARS) or row[0].row
+    seen[name] += 1
+    return name if seen[name] == 1 else f"{name} ({seen[name]})"
+
+
+def _test_case(class_name: str, name: str, outcome: RowOutcome, seconds: float) -> str:
     elements = [*_properties(outcome)]
     reason = _escape_xml(outcome.reason)
     match outcome.kind:
@@ -186,7 +198,7 @@ def _test_case(class_name: str, row: str, outcome: RowOutcome, seconds: float) -
             elements.append(f'<skipped message="{reason}"/>')
         case "passed" | "scored":
             pass
-    names = f'classname="{_escape_xml(class_name)}" name="{_escape_xml(row)}"'
+    names = f'classname="{_escape_xml(class_name)}" name="{_escape_xml(name)}"'
     head = f'    <testcase {names} time="{seconds:.3f}"'
     return f"{head}>{''.join(elements)}</testcase>\n" if elements else f"{head}/>\n"
 
@@ -208,30 +220,92 @@ def _escape_xml(text: str) -> str:
 
 
 MAX_REGRESSIONS = 10
-"""Maximum number of regressions listed."""
-_VERDICT_LABELS = {"worse": "❌ worse", "better": "✅ better", "same": "✅ same", "unclear": "❔ unclear"}
-_MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]#|~@])")
+"""Maximum number of regressed rows listed for each comparison."""
+MAX_FAILED_GATES = 5
+"""Maximum number of failed gates listed."""
+MAX_VISIBLE_ROWS = 16
+"""Tables of figures, and of comparisons, are folded if they have more rows than this together."""
+MAX_MARKDOWN_CHARS = 60_000
+"""Maximum length of a summary: GitHub rejects comments of more than 65,536 characters."""
+_VERDICT_MARKS = {"worse": "❌", "better": "✅", "same": "✅", "unclear": "❔"}
+_MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]#|~@$])")
+_LIST_MARKER = re.compile(r"([-+=]|\d{1,9}[.)])")
+"""The beginning of a line that Markdown reads as a list or a heading."""
 _CONTROL = re.compile("[\x00-\x1f\x7f]+")
 
 
 def write_markdown(report: Report) -> Iterator[bytes]:
-    yield "\n".join(_report_lines(report)).encode("utf-8", "replace") + b"\n"
+    """Yield a summary for people that fits on a screen, for example a comment on a pull request."""
+    length = 0
+    for section in _sections(report):
+        text = "".join(f"{line}\n" for line in section)
+        length += len(text)
+        if length > MAX_MARKDOWN_CHARS:
+            yield b"\nThe rest of this report is too long to show here.\n"
+            return
+        yield text.encode("utf-8", "replace")
 
 
-def _report_lines(report: Report) -> Iterator[str]:
-    yield f"## {_escape_markdown(report.name or report.id)}: {state_label(report)}"
+def _sections(report: Report) -> Iterator[Sequence[str]]:
+    yield [*_overview(report)]
+    figures = [*_summary_table(report)]
+    if sum(len(variant.evaluators) for variant in report.summary.variants) <= MAX_VISIBLE_ROWS:
+        yield ["", *figures]
+    else:
+        yield ["", *_grid(report), "", *_fold("All figures", figures)]
+    failed_calls = [*_failed_calls(report)]
+    if failed_calls:
+        yield failed_calls
+    is_short = sum(len(comparison.evaluators) for comparison in report.comparisons) <= MAX_VISIBLE_ROWS
+    for comparison in report.comparisons:
+        yield [*_comparison_section(report, comparison, is_short=is_short)]
+
+
+def _overview(report: Report) -> Iterator[str]:
+    has_failed = bool(report.failed_gates) or report.state == "failed"
+    mark = "❌ " if has_failed else "✅ " if report.state == "succeeded" else ""
+    state = "" if report.state == "succeeded" else f" ({state_label(report)})"
+    yield f"## {mark}{_escape_markdown(report.name or report.testset)}{state}"
     yield ""
     yield " × ".join(_escape_markdown(part) for part in describe_size(report))
     if report.reason:
         yield f"\n{_escape_markdown(report.reason)}"
-    for line in report.failed_gates:
-        yield f"\n❌ {_escape_markdown(line)}"
-    yield ""
-    yield from _summary_table(report)
-    for comparison in report.comparisons:
+    if report.failed_gates:
         yield ""
-        yield from _comparison_table(comparison)
-        yield from _regression_list(report, comparison)
+        yield from (f"- ❌ {_escape_markdown(line)}" for line in report.failed_gates[:MAX_FAILED_GATES])
+        if len(report.failed_gates) > MAX_FAILED_GATES:
+            yield f"- ❌ and {format_count(len(report.failed_gates) - MAX_FAILED_GATES, 'more failed gate')}"
+    if report.note:
+        yield f"\n{_escape_markdown(report.note)}"
+
+
+def _grid(report: Report) -> Iterator[str]:
+    """Yield a table of pass rates and means by variant and evaluator, with verdicts. The longer side is down."""
+    names = evaluator_names(report)
+    verdicts: dict[tuple[str, str], Verdict] = {
+        (comparison.display_names()[0], result.name): result.verdict
+        for comparison in report.comparisons
+        for result in comparison.evaluators
+    }
+    cells = {
+        (variant.name, stats.name): _format_figure(stats, verdicts.get((variant.name, stats.name)))
+        for variant in report.summary.variants
+        for stats in variant.evaluators
+    }
+    is_tall = len(names) > len(report.variants)
+    columns, rows = (report.variants, names) if is_tall else (names, report.variants)
+    yield from _table_head(["", *(_escape_markdown(column) for column in columns)], text_columns=1)
+    for row in rows[:MAX_VISIBLE_ROWS]:
+        figures = [cells.get((column, row) if is_tall else (row, column), NO_VALUE) for column in columns]
+        yield _table_row([_escape_markdown(row), *figures])
+    if len(rows) > MAX_VISIBLE_ROWS:
+        yield ""
+        yield f"and {format_count(len(rows) - MAX_VISIBLE_ROWS, 'more evaluator' if is_tall else 'more variant')}"
+
+
+def _format_figure(stats: EvaluatorSummary, verdict: Verdict | None) -> str:
+    figure = format_number(stats.mean) if stats.pass_rate is None else format_percent(stats.pass_rate)
+    return f"{figure} {_VERDICT_MARKS[verdict]}" if verdict in ("worse", "better") else figure
 
 
 def _summary_table(report: Report) -> Iterator[str]:
@@ -254,25 +328,47 @@ def _summary_table(report: Report) -> Iterator[str]:
                     NO_VALUE if stats.flaky is None else f"{stats.flaky:,}",
                 ]
             )
+
+
+def _failed_calls(report: Report) -> Iterator[str]:
     for variant in report.summary.variants:
         if variant.failed:
-            yield ""
             calls = format_count(variant.cells, "call")
-            yield f"{_escape_markdown(variant.name)}: {variant.failed:,} of {calls} failed."
+            yield f"\n{_escape_markdown(variant.name)}: {variant.failed:,} of {calls} failed."
+
+
+def _comparison_section(report: Report, comparison: Comparison, *, is_short: bool) -> Iterator[str]:
+    table = [*_comparison_table(comparison)]
+    regressed = [*_regression_list(report, comparison)]
+    title = " vs. ".join(comparison.display_names())
+    yield ""
+    if not is_short:
+        lines = [*table, "", *regressed] if regressed else table
+        yield from _fold(f"{title}: {_describe_verdicts(comparison)}", lines)
+        return
+    yield f"### {_escape_markdown(title)}"
+    yield ""
+    yield from table
+    if regressed:
+        yield ""
+        yield from _fold(regressed[0], regressed[2:])
+
+
+def _describe_verdicts(comparison: Comparison) -> str:
+    counts = Counter(result.verdict for result in comparison.evaluators)
+    verdicts = [f"{mark} {counts[verdict]} {verdict}" for verdict, mark in _VERDICT_MARKS.items() if counts[verdict]]
+    return ", ".join(verdicts) or "nothing to compare"
 
 
 def _comparison_table(comparison: Comparison) -> Iterator[str]:
-    candidate, base = comparison.display_names()
-    yield f"### {_escape_markdown(candidate)} vs. {_escape_markdown(base)}"
-    yield ""
-    names = ["evaluator", "verdict", "base", "candidate", "difference", "95% CI", "p (Holm)", "regressions", "fixes"]
+    names = ["evaluator", "verdict", "base", "candidate", "difference", "95% CI", "p (Holm)", "regressed", "fixed"]
     yield from _table_head(names, text_columns=2)
     for result in comparison.evaluators:
         needed = f" (needs {format_count(result.cases_needed, 'row')})" if result.cases_needed else ""
         yield _table_row(
             [
                 _escape_markdown(result.name),
-                f"{_VERDICT_LABELS[result.verdict]}{needed}",
+                f"{_VERDICT_MARKS[result.verdict]} {result.verdict}{needed}",
                 format_measure(result.base, result.measure),
                 format_measure(result.candidate, result.measure),
                 format_difference(result.difference, result.measure),
@@ -288,7 +384,7 @@ def _comparison_table(comparison: Comparison) -> Iterator[str]:
 
 
 def _regression_list(report: Report, comparison: Comparison) -> Iterator[str]:
-    """Yield the rows with the worst regressions by their questions, folded."""
+    """Yield a title, and the rows with the worst regressions by their questions."""
     changes = [(change, result.name) for result in comparison.evaluators for change in result.worst]
     changes.sort(key=lambda change: change[0].candidate - change[0].base)
     names: dict[str, list[str]] = {}
@@ -298,12 +394,20 @@ def _regression_list(report: Report, comparison: Comparison) -> Iterator[str]:
         return
     rows = list(names)[:MAX_REGRESSIONS]
     questions = find_questions(report, rows)
-    yield ""
-    yield "<details><summary>Worst regressions</summary>"
+    is_complete = len(rows) == len(names)
+    yield f"Regressed: {format_count(len(rows), 'row')}" if is_complete else f"The {len(rows)} worst regressions"
     yield ""
     for row in rows:
         evaluators = ", ".join(_escape_markdown(name) for name in names[row])
-        yield f"- {_escape_markdown(questions.get(row, row))} ({evaluators})"
+        question = " ".join(questions.get(row, row).split())
+        yield f"- {_escape_line(shorten(question, _MAX_QUESTION_CHARS))} ({evaluators})"
+
+
+def _fold(title: str, lines: Sequence[str]) -> Iterator[str]:
+    """Yield lines that are hidden until the reader unfolds them. The title is HTML, not Markdown."""
+    yield f"<details><summary>{escape(_one_line(title), quote=False)}</summary>"
+    yield ""
+    yield from lines
     yield ""
     yield "</details>"
 
@@ -317,9 +421,19 @@ def _table_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def _escape_line(text: str) -> str:
+    """Escape text at the beginning of a line or of a list item."""
+    escaped = _escape_markdown(text)
+    marker = _LIST_MARKER.match(escaped)
+    return escaped if marker is None else f"{escaped[: marker.end() - 1]}\\{escaped[marker.end() - 1 :]}"
+
+
 def _escape_markdown(text: str) -> str:
-    line = " ".join(_CONTROL.sub(" ", text).split())[:200]
-    return _MARKDOWN_SPECIAL.sub(r"\\\1", escape(line, quote=False))
+    return _MARKDOWN_SPECIAL.sub(r"\\\1", escape(_one_line(text), quote=False))
+
+
+def _one_line(text: str) -> str:
+    return shorten(" ".join(_CONTROL.sub(" ", text).split()), 200)
 
 
 ExportName = Literal["junit", "markdown", "csv", "jsonl", "html"]

@@ -194,6 +194,8 @@ def _page_head(report: Report) -> Iterator[str]:
     yield f'<p class="note">{" · ".join(escape(fact) for fact in facts)}</p>'
     for text in filter(None, (report.reason, *report.failed_gates)):
         yield f'<p class="bad">{escape(text)}</p>'
+    if report.note:
+        yield f'<p class="note">{escape(report.note)}</p>'
 
 
 def _summary_table(report: Report) -> Iterator[str]:
@@ -241,7 +243,7 @@ def _comparison_table(report: Report, comparison: Comparison) -> Iterator[str]:
     candidate, base = comparison.display_names()
     yield f'<h2 dir="auto">{escape(candidate)} vs. {escape(base)}</h2>'
     yield "<div class=wide><table><thead><tr><th>evaluator<th>verdict<th class=n>base<th class=n>candidate"
-    yield "<th class=n>difference<th>95% CI<th class=n>p (Holm)<th class=n>regressions<th class=n>fixes</tr></thead>"
+    yield "<th class=n>difference<th>95% CI<th class=n>p (Holm)<th class=n>regressed<th class=n>fixed</tr></thead>"
     for result in comparison.evaluators:
         needed = f" <small>needs {format_count(result.cases_needed, 'row')}</small>" if result.cases_needed else ""
         p = escape(format_p_value(result.p_adjusted))

@@ -30,6 +30,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     comparisons: Sequence[Comparison] = ()
     """Each variant compared with another evaluation, or with the first variant."""
     failed_gates: Sequence[str] = ()
+    note: str | None = None
+    """Why nothing was compared."""
     cells: Callable[[], Iterable[ResultDetail]]
     """Iterates over all cells that have a result, in order, on every call. Only `jsonl` reads their bodies."""
 
@@ -122,6 +124,10 @@ def find_questions(report: Report, rows: Collection[str]) -> dict[str, str]:
             if len(questions) == len(rows):
                 break
     return questions
+
+
+def shorten(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1].rstrip()}…"
 
 
 def state_label(report: Report) -> str:
