@@ -421,11 +421,16 @@ def test_tail_starts_with_the_existing_traces_or_spans(folder: Path, monkeypatch
     traces = run(folder, "tail").output.splitlines()
     document = [msgspec.json.decode(line) for line in run(folder, "tail", "--spans", "--json").stdout.splitlines()]
 
-    assert [line[10:].split()[:3] for line in traces if line] == [["ok", "root", "5.0"], ["ok", "tutor", "1.0"]]
+    assert [line[10:].split()[:4] for line in traces if line] == [
+        [AGENT_TRACE_ID[:8], "ok", "root", "5.0"],
+        [CHAT_TRACE_ID[:8], "ok", "tutor", "1.0"],
+    ]
     assert [row["name"] for row in document] == ["root", "call", "broken", "orphan", "alone"]
     assert run(folder, "tail", "-n", "0").stdout == ""
     only = run(folder, "tail", "--spans", "--filter", "status=error").stdout
-    assert re.fullmatch(r"\d\d:\d\d:\d\d  error       broken +250 ms +-   → no \ufffd\[31mmap\n", only), only
+    assert re.fullmatch(
+        rf"\d\d:\d\d:\d\d  {AGENT_TRACE_ID[:8]}  error       broken +250 ms +-   → no \ufffd\[31mmap\n", only
+    ), only
 
 
 async def test_the_follower_limits_its_memory_and_adapts_to_reset_positions(
@@ -474,7 +479,6 @@ def test_tail_follows_until_interrupted_and_exits_with_0(folder: Path, as_json: 
     if as_json:
         assert [msgspec.json.decode(line)["name"] for line in (first, second)] == ["alone", "new"]
     else:
-        assert re.fullmatch(
-            r"\d\d:\d\d:\d\d  ok          tutor {21}      1\.0 s           3\+2  Hi → Hello\.\n", first
-        ), first
+        start = rf"\d\d:\d\d:\d\d  {CHAT_TRACE_ID[:8]}  ok          tutor"
+        assert re.fullmatch(rf"{start} {{21}}      1\.0 s           3\+2  Hi → Hello\.\n", first), first
         assert second.endswith("And\ufffd? → Well.\n"), second

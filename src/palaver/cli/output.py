@@ -118,15 +118,16 @@ def error_reason(error: OSError | ValueError) -> str:
 
 
 STATUS_COLOURS = {"error": "red", "cancelled": "yellow", "incomplete": "yellow"}
+_TRACE_CHARS = 8
 _NAME_CHARS = 26
 _PREVIEW_CHARS = 40
 """Length of a preview if the output is not a terminal; else the previews fill the line."""
-_PREFIX_CHARS = 9 + 12 + _NAME_CHARS + 2 + 10 + 14
+_PREFIX_CHARS = 10 + _TRACE_CHARS + 2 + 12 + _NAME_CHARS + 2 + 11 + 14
 """Length of a line before the previews."""
 
 
 def format_span_row(row: "SpanListItem") -> str:
-    """Format time of day (UTC), status, name, duration, tokens, input and output."""
+    """Format time of day (UTC), start of the trace id, status, name, duration, tokens, input and output."""
     chars = (
         max(12, (shutil.get_terminal_size().columns - _PREFIX_CHARS - 4) // 2)
         if sys.stdout.isatty()
@@ -136,7 +137,8 @@ def format_span_row(row: "SpanListItem") -> str:
     input_text, output_text = (printable(preview_text(side), chars) for side in (row.preview_in, row.preview_out))
     name = printable(row.workflow or row.name, _NAME_CHARS)
     numbers = f"{format_duration(row.duration_ms):>9}  {format_tokens(row):>12}"
-    return f"{row.start:%H:%M:%S}  {status}  {name:<{_NAME_CHARS}}  {numbers}  {input_text} → {output_text}".rstrip()
+    start = f"{row.start:%H:%M:%S}  {row.trace_id[:_TRACE_CHARS]}"
+    return f"{start}  {status}  {name:<{_NAME_CHARS}}  {numbers}  {input_text} → {output_text}".rstrip()
 
 
 def format_duration(ms: float) -> str:
