@@ -1,8 +1,8 @@
-"""The benchmarks behind README's table, in one command: `make bench`, or `python -m benchmarks` in the repository.
+"""The benchmarks, in one command: `make bench`, or `python -m benchmarks` in the repository.
 
 parts/      the measurements, one module each, all with one function: measure(context) -> figures
 figures     measured values with their goals, and the table of them
-report      the last measurement: docs/concepts/benchmarks.json, docs/concepts/benchmarks.md and README's table
+report      the last measurement: docs/concepts/benchmarks.json and docs/concepts/benchmarks.md
 context     the context of a part: how thoroughly to measure, and a folder to write to
 machine     cores, memory, CPU time and file limits, from the operating system
 servers     run Palaver and the bare application, each in its own process

@@ -60,7 +60,7 @@ PARTS: dict[str, ModuleType] = {
 )
 @click.option("--json", "file", type=click.Path(path_type=Path), metavar="FILE", help="Also write the figures to FILE.")
 def main(only: tuple[str, ...], pace: Literal["full", "quick"], file: Path | None) -> None:
-    """Measure Palaver on this machine, print the figures, and update docs/concepts/benchmarks.md and README.
+    """Measure Palaver on this machine, print the figures, and update docs/concepts/benchmarks.md.
 
     A missed goal is marked; exit code 1 means that a part could not run. Figures of --quick are not saved.
     """

@@ -1,4 +1,4 @@
-"""Figures (measured values with their goals) and the table that README shows."""
+"""Figures (measured values with their goals) and their table."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -1,8 +1,7 @@
-"""The last measurement: stored in docs/concepts/benchmarks.json by part, shown in benchmarks.md and README."""
+"""The last measurement: stored in docs/concepts/benchmarks.json by part, and shown in benchmarks.md."""
 
 import os
 import platform
-import re
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -14,9 +13,6 @@ from benchmarks.figures import Figure, table
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "docs" / "concepts" / "benchmarks.json"
 PAGE = ROOT / "docs" / "concepts" / "benchmarks.md"
-README = ROOT / "README.md"
-
-_FIGURES_BLOCK = re.compile(r"(?<=<!-- figures -->\n).*?(?=\n<!-- /figures -->)", re.DOTALL)
 
 INTRODUCTION = """# Benchmarks
 
@@ -27,6 +23,8 @@ and the speed of shared ones changes from minute to minute. Ratios vary by about
 - A figure named `a / b` is the ratio of a to b.
 - A missed goal is marked. `must` is a wider bound that is required.
 - ± is half the range of the repeats.
+
+## Overview
 """
 
 
@@ -44,7 +42,7 @@ Parts = dict[str, Part]
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A row of README's table."""
+    """A row of the overview."""
 
     words: str
     figures: list[str]
@@ -73,32 +71,28 @@ def load_parts(file: Path = DATA) -> Parts:
 
 
 def save_parts(measured: Parts, order: list[str]) -> None:
-    """Store these parts and update docs/concepts/benchmarks.md and README's table."""
+    """Store these parts and update docs/concepts/benchmarks.md."""
     parts = load_parts() | measured
     parts = {name: parts[name] for name in order if name in parts}
     DATA.write_bytes(msgspec.json.format(msgspec.json.encode(parts), indent=1) + b"\n")
     PAGE.write_text(render_page(parts), encoding="utf-8")
-    README.write_text(insert_figures(README.read_text("utf-8"), parts), encoding="utf-8")
 
 
-def render_page(parts: Parts) -> str:
-    """Render docs/concepts/benchmarks.md."""
+def render_page(parts: Parts, rows: list[Row] | None = None) -> str:
+    """Render docs/concepts/benchmarks.md, with the rows of overview.toml by default."""
     sections = [
         f"## {name}\n\n{part.where}; {part.day}, load average {part.load:g} before the run\n\n{table(part.figures)}\n"
         for name, part in parts.items()
     ]
-    return "\n".join([INTRODUCTION, *sections])
+    return "\n".join([INTRODUCTION, _overview(parts, _load_rows() if rows is None else rows), *sections])
 
 
-def insert_figures(readme: str, parts: Parts, rows: list[Row] | None = None) -> str:
-    """Return README with the last figures of the rows in readme.toml."""
-    table_rows = _load_rows() if rows is None else rows
-    lines = ["| figure | measured | goal |", "|---|---|---|", *(_line(row, parts) for row in table_rows)]
-    return _FIGURES_BLOCK.sub(lambda _: "\n".join(lines), readme)
+def _overview(parts: Parts, rows: list[Row]) -> str:
+    return "\n".join(["| figure | measured | goal |", "|---|---|---|", *(_line(row, parts) for row in rows), ""])
 
 
 def _load_rows() -> list[Row]:
-    return msgspec.toml.decode((Path(__file__).parent / "readme.toml").read_bytes(), type=dict[str, list[Row]])["row"]
+    return msgspec.toml.decode((Path(__file__).parent / "overview.toml").read_bytes(), type=dict[str, list[Row]])["row"]
 
 
 def _line(row: Row, parts: Parts) -> str:
