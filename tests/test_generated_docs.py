@@ -1,6 +1,5 @@
 """Generated parts of the docs match the code; `python -m tests.test_generated_docs` rewrites them."""
 
-import re
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,7 +13,8 @@ from palaver.core.dialects import DIALECT_MODULES
 from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators import built_in
 from palaver.server.settings import Settings
-from tests.docs import commands, routes
+from tests.docs import commands, python_api, routes
+from tests.docs.docstrings import field_docstrings
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -26,22 +26,35 @@ def losses() -> str:
     return "\n".join(["| dialect | losses |", "|---|---|", *rows])
 
 
+IMPORTANT_SETTINGS = (
+    *("host", "port", "db", "workers", "default", "root_path", "trusted_proxies", "allowed_origins"),
+    *("connections", "providers", "run_seconds", "record", "redact", "run_days", "trace_retention_days"),
+)
+"""The settings that matter first."""
+
+
 def settings() -> str:
-    defaults = Settings()
-    rows = [
-        f"| `{field.name}` | `{msgspec.json.encode(getattr(defaults, field.name)).decode()}` |"
-        f" {field_docstring(field.name)} |"
-        for field in msgspec.structs.fields(Settings)
+    serve = next(context for context in commands.contexts("palaver") if context.command_path == "palaver serve")
+    options = {option.name: option.opts[0] for option in serve.command.params if option.name}
+    important = [_setting_row(name, f" {_code(options.get(name))} |") for name in IMPORTANT_SETTINGS]
+    parts = [
+        f"## The {len(important)} settings that matter first",
+        "\n".join(["| setting | option of `palaver serve` | default | description |", "|---|---|---|---|", *important]),
+        "## All settings",
+        "\n".join(
+            ["| setting | default | description |", "|---|---|---|", *map(_setting_row, Settings.__struct_fields__)]
+        ),
     ]
-    return "\n".join(["| setting | default | |", "|---|---|---|", *rows])
+    return "\n\n".join(parts)
 
 
-def field_docstring(name: str) -> str:
-    """Return the docstring below a field in the source, if there is one."""
-    source = Path(msgspec.inspect.type_info(Settings).cls.__module__.replace(".", "/"))  # type: ignore[attr-defined]
-    text = (DOCS.parent / "src" / source).with_suffix(".py").read_text(encoding="utf-8")
-    match = re.search(rf'^    {name}: [^\n]*\n    """(.+?)"""', text, re.MULTILINE)
-    return match[1] if match else ""
+def _setting_row(name: str, option: str = "") -> str:
+    default = msgspec.json.encode(getattr(Settings(), name)).decode()
+    return f"| `{name}` |{option} `{default}` | {field_docstrings(Settings).get(name, '')} |"
+
+
+def _code(text: str | None) -> str:
+    return f"`{text}`" if text else ""
 
 
 def workflows() -> str:
@@ -100,6 +113,7 @@ PARTS = {
     "reference/evaluators.md": ("evaluators", evaluators),
     "reference/routes.md": ("routes", routes.table),
     "reference/cli.md": ("commands", commands.table),
+    "reference/python-api.md": ("api", python_api.page),
 }
 
 

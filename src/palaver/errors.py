@@ -42,9 +42,23 @@ from typing import Any, ClassVar, Literal
 
 
 class PalaverError(Exception):
-    """Base of all errors."""
+    """Base of all errors that Palaver raises on purpose.
+
+    Args:
+        message: One line for people: the problem and what to do.
+        details: More about the error, as JSON.
+
+    Example:
+        from palaver import PalaverError, chat
+
+        try:
+            chat(print, name="not a name")
+        except PalaverError as error:
+            assert error.code == "invalid_name"
+    """
 
     code: str = "internal"
+    """Stable code for programs. Each subclass has its own."""
 
     def __init__(self, message: str, *, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -53,7 +67,24 @@ class PalaverError(Exception):
 
 
 class Failure(PalaverError):
-    """Ends a run on purpose: `raise Failure("unknown_city", "City 'Atlantis' not found.", status=404)`."""
+    """Ends a run on purpose, with an error for the caller. Any other exception of a workflow is hidden from the caller.
+
+    Args:
+        code: Your code for programs, such as `unknown_city`.
+        message: One line for people.
+        status: HTTP status from 400 to 599. By default, 500.
+        details: More about the error, as JSON.
+
+    Example:
+        from palaver import Failure, workflow
+
+
+        @workflow
+        def population(city: str) -> int:
+            if city != "Oslo":
+                raise Failure("unknown_city", f"City {city!r} not found.", status=404)
+            return 717_710
+    """
 
     def __init__(
         self, code: str, message: str, *, status: int | None = None, details: Mapping[str, Any] | None = None

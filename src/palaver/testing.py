@@ -30,7 +30,36 @@ async def client(
 ) -> AsyncGenerator["httpx.AsyncClient"]:
     """Yield an HTTP client of these workflows that calls the application in process; responses are streamed.
 
-    The application is closed at the end, like a server: active runs are ended.
+    The client is an `httpx.AsyncClient`. The application is closed at the end, like a server: active runs are ended.
+
+    Args:
+        *workflows: The workflows to serve.
+        default: Name of the workflow that is also served at the root path. By default, the only one.
+        **settings: Settings and evaluators, as for `app`.
+
+    Raises:
+        PalaverError: The application cannot be created, as for `app`.
+
+    Example:
+        import asyncio
+
+        from palaver import Message, chat
+        from palaver.testing import client
+
+
+        @chat
+        def parrot(messages: list[Message]):
+            return messages[-1].text
+
+
+        async def test_parrot():
+            async with client(parrot) as http:
+                body = {"messages": [{"role": "user", "content": "Hi"}]}
+                response = await http.post("/parrot/invoke", json=body)
+                assert response.json() == {"role": "assistant", "content": "Hi"}
+
+
+        asyncio.run(test_parrot())
     """
     import httpx
 
@@ -134,14 +163,63 @@ Step = Mapping[str, Any]
 async def scripted(
     messages: list[Message], ctx: Context, script: list[dict[str, Any]] | None = None
 ) -> AsyncGenerator[object, None]:
-    """Play a script without a model: the steps that `_play` and `_step_value` accept."""
+    """Play a script step by step, without a model: a workflow to test clients with.
+
+    A step is an object with one key: `text`, `reasoning`, `message` or `yield` with what to output;
+    `tool_call` with `id`, `name` and `arguments`; `tool_result` with `id`, `output` and `error`; `data` with `name` and
+    `value`; `usage` with `input_tokens` and `output_tokens`; `break` to begin a new message; `sleep` and `block`
+    (which blocks a thread) with seconds; `finish` with the finish reason; `fail` with `code`, `message` and `status`;
+    `raise` with the text of an unexpected error; `repeat` with `times` and `steps`.
+
+    Args:
+        script: The steps. By default, a JSON list in the last user message, or its words.
+
+    Example:
+        import asyncio
+
+        from palaver.testing import client, scripted
+
+        SCRIPT = [
+            {"text": "Let me look. "},
+            {"tool_call": {"id": "c1", "name": "weather", "arguments": {"city": "Oslo"}}},
+            {"tool_result": {"id": "c1", "output": {"sky": "clear"}}},
+            {"text": "It is clear."},
+        ]
+
+
+        async def test_script():
+            async with client(scripted) as http:
+                response = await http.post("/scripted/invoke", json={"messages": [], "inputs": {"script": SCRIPT}})
+                assert [message["role"] for message in response.json()] == ["assistant", "tool", "assistant"]
+
+
+        asyncio.run(test_script())
+    """
     async for value in _play(script if script is not None else _parse_script(messages), ctx):
         yield value
 
 
 @workflow(description="Returns its inputs unchanged.")
 async def echo(**inputs: Any) -> dict[str, Any]:
-    """The inputs."""
+    """Return the inputs unchanged: a workflow that is not a chat.
+
+    Args:
+        **inputs: Any JSON.
+
+    Example:
+        import asyncio
+
+        from palaver.testing import client, echo
+
+
+        async def test_echo():
+            async with client(echo) as http:
+                response = await http.post("/echo/invoke", json={"inputs": {"text": "Hi"}})
+                assert response.json() == {"text": "Hi"}
+
+
+        asyncio.run(test_echo())
+    """
     return inputs
 
 

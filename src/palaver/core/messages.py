@@ -31,13 +31,16 @@ class Text(_Part, frozen=True, tag="text", gc=False):
     """Text for the user."""
 
     text: str
+    """The text, usually Markdown."""
     annotations: tuple[Annotation, ...] = ()
+    """Citations of spans of the text."""
 
 
 class Reasoning(_Part, frozen=True, tag="reasoning", gc=False):
     """A model's reasoning: shown collapsed, never part of the text."""
 
     text: str
+    """The reasoning or its summary."""
     encrypted: str | None = None
     """Opaque data that the provider expects back unchanged in the next turn."""
 
@@ -46,18 +49,26 @@ class File(_Part, frozen=True, tag="file", gc=False):
     """An image, audio or document, given by `url`, base64 `data`, or the `file_id` of a stored file."""
 
     media_type: str
+    """Such as `image/png`."""
     url: str | None = None
+    """Where the file is. Palaver never fetches it by itself; `Context.fetch` does."""
     data: str | None = None
+    """The content in base64."""
     file_id: str | None = None
+    """Id of an uploaded file."""
     filename: str | None = None
+    """Name to show."""
     detail: str | None = None
+    """Resolution at which a model looks at an image, as the model's API defines it."""
 
 
 class ToolCall(_Part, frozen=True, tag="tool-call", gc=False):
     """A tool call."""
 
     call_id: str
+    """Id that the result refers to."""
     name: str
+    """Name of the tool."""
     arguments: str = ""
     """The JSON text exactly as the model produced it; it may be invalid."""
 
@@ -71,21 +82,27 @@ class ToolResult(_Part, frozen=True, tag="tool-result"):
     """The result of a tool call."""
 
     call_id: str
+    """Id of the call that it answers."""
     output: Any = None
+    """Any JSON."""
     is_error: bool = False
+    """Whether the tool failed; `output` then describes the error."""
 
 
 class Refusal(_Part, frozen=True, tag="refusal", gc=False):
     """A refusal by the model."""
 
     text: str
+    """The explanation; not part of the text of the message."""
 
 
 class Data(_Part, frozen=True, tag="data"):
     """Application data: a code edit, a chart, anything that is JSON."""
 
     name: str
+    """Kind of the data, by which clients recognize it."""
     value: Any = None
+    """Any JSON."""
 
 
 APPROVAL_REQUEST, APPROVAL_RESPONSE = "approval-request", "approval-response"
@@ -100,11 +117,17 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     """Token counts, and the cost if known. `input_tokens` counts all input, including cached tokens."""
 
     input_tokens: int
+    """All input, including cached tokens."""
     output_tokens: int
+    """All output, including reasoning."""
     cached_input_tokens: int | None = None
+    """Input tokens that were read from the model's cache."""
     cache_creation_input_tokens: int | None = None
+    """Input tokens that were written to the model's cache."""
     reasoning_tokens: int | None = None
+    """Output tokens that were reasoning."""
     cost: float | None = None
+    """Cost in US dollars."""
 
     def __add__(self, other: "Usage") -> "Usage":
         """Return the sum; fields that neither side knows stay None."""
@@ -119,6 +142,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def total_tokens(self) -> int:
+        """Input and output tokens."""
         return self.input_tokens + self.output_tokens
 
 
@@ -146,16 +170,19 @@ NO_METADATA: dict[str, Any] = _NoMetadata()
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=False):
-    """One turn of a conversation.
+    """One message of a conversation: a role and parts. Messages are immutable."""
 
-    Opts out of garbage collection: it holds JSON, which has no cycles, and long conversations have many messages.
-    """
-
+    # Opts out of garbage collection: it holds JSON, which has no cycles, and long conversations have many messages.
     role: Role
+    """Who speaks."""
     parts: tuple[Part, ...]
+    """The content: `Text`, `Reasoning`, `File`, `ToolCall`, `ToolResult`, `Refusal` and `Data`, in order."""
     id: str | None = None
+    """Id, if it has one: stored messages do."""
     name: str | None = None
+    """Name of the speaker, such as an agent among several."""
     metadata: dict[str, Any] = NO_METADATA
+    """Further data about the message, as JSON."""
 
     def __eq__(self, other: object) -> bool:
         # Authors may pass a list of parts. Compare as tuples here rather than convert in every constructor call.
@@ -176,15 +203,17 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=Fals
 
     @property
     def tool_calls(self) -> list[ToolCall]:
+        """The tool calls among the parts."""
         return [part for part in self.parts if type(part) is ToolCall]
 
     @property
     def tool_results(self) -> list[ToolResult]:
+        """The tool results among the parts."""
         return [part for part in self.parts if type(part) is ToolResult]
 
     @classmethod
     def user(cls, *content: str | Part) -> Self:
-        """`Message.user("What is this?", File(media_type="image/png", url="…"))`."""
+        """Create a user message: `Message.user("What is this?", File(media_type="image/png", url="…"))`."""
         return cls(role="user", parts=_text_parts(content))
 
     @classmethod
@@ -194,6 +223,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=Fals
 
     @classmethod
     def system(cls, *content: str | Part) -> Self:
+        """Create a system message."""
         return cls(role="system", parts=_text_parts(content))
 
     @classmethod

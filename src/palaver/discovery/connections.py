@@ -52,11 +52,31 @@ def connect(
     headers: Mapping[str, str] | None = None,
     timeout: float = 60,
 ) -> RemoteWorkflow:
-    """Wrap the service at a URL: `weather = connect("http://localhost:9000/weather", headers={"authorization": "…"})`.
+    """Wrap the service at a URL as a workflow, which clients can call over every protocol.
 
-    Discovery takes at most 15 seconds. If the service is unreachable, it is discovered again when it is called. Raises
-    NotDiscovered if it cannot be identified, unless `dialect` and `is_chat` are passed. `headers` are sent to that
-    service only and never shown.
+    What the service is, a chat or not, and which protocol it uses, is discovered, in at most 15 seconds. If the service
+    is unreachable, it is discovered again when it is called.
+
+    Args:
+        url: URL of the service or of one of its endpoints.
+        name: Name of the workflow. By default, the last part of the path, or the host.
+        is_chat: Whether it is a chat, if you know.
+        dialect: Its protocol, if you know.
+        model: Model to request from a service that has several.
+        headers: Headers of every request, such as a key. They are sent to this service only, and never shown.
+        timeout: Seconds without data after which a call fails.
+
+    Raises:
+        NotDiscovered: The service answers, but its protocol is not recognized, and `dialect` and `is_chat` are not
+            both passed.
+        UrlRefused: The URL is not one of HTTP or HTTPS.
+        DeclarationError: The name or the dialect is invalid.
+
+    Example:
+        from palaver import connect
+
+        weather = connect("http://localhost:9000/weather", is_chat=True, dialect="chat-completions", model="small")
+        assert weather.description.name == "weather"
     """
     check_url(url)
     workflow_name = check_workflow_name(name if name is not None else default_name(url))

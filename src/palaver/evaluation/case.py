@@ -78,35 +78,61 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer of one variant to one row."""
+    """One answer of one variant to one row of a test set: what an evaluator scores.
+
+    All fields have defaults, so that a test can create a case with the fields that its evaluator reads.
+
+    Example:
+        from palaver import Case
+
+        case = Case(text="Oslo", expected="Oslo", inputs={"country": "Norway"})
+        assert case.text == case.expected
+    """
 
     id: str = ""
+    """Id of the result."""
     row_id: str = ""
+    """Id of the row of the test set."""
     variant: str = ""
+    """Name of the variant."""
     repeat: int = 0
+    """Number of the repeat, starting at 0."""
     row: dict[str, Any] = {}
     """The data of the row, as stored."""
     inputs: dict[str, Any] = {}
+    """The inputs of the call, from the row."""
     expected: Any | UnsetType = UNSET
+    """The expected answer; `msgspec.UNSET` if the row has none."""
     history: tuple[Message, ...] = ()
+    """The messages that were sent."""
     messages: tuple[Message, ...] = ()
     """The messages that came back, in all turns."""
     text: str = ""
     """The text of the last assistant message, or a workflow's string."""
     notes: frozenset[str] = NO_NOTES
+    """Why the text is empty: `no_text`, `empty`, `refusal` or `data_only`."""
     tool_calls: tuple[CaseToolCall, ...] = ()
+    """The tool calls of all turns, with their parsed arguments and results."""
     value: Any | UnsetType = UNSET
     """The value of a workflow; UNSET for a chat."""
     turns: tuple[Turn, ...] = ()
+    """One for each user message that was sent; a plain case has one."""
     events: tuple[Event, ...] | None = None
     """Set only if an evaluator declares `needs={"events"}`."""
     usage: Usage | None = None
+    """Token counts of the answer, if known."""
     latency: float = 0.0
+    """Seconds from the call to the end of the answer, over all turns."""
     first_output: float | None = None
+    """Seconds from the call to the first output, if known."""
     finish: str = "stop"
+    """Why the answer ended."""
     trace_id: str | None = None
+    """Id of the trace of the run."""
     flags: Flags = Flags()
+    """Flags of the workflow, such as `is_chat`."""
     script: "Script | None" = None
+    """The script that was played, if the row has one."""
 
 
 def read_messages(value: Any) -> list[Message] | None:

@@ -344,10 +344,32 @@ def evaluator(
 ) -> Evaluator | Callable[[_Function], Evaluator]:
     """Declare a function that scores a case.
 
-    It returns a boolean, a number, a label, a Score, a mapping, a list of named Scores, or None to skip. Options:
-    `key`, by default the function's name; `title`, the display name; `threshold`, the score from which a case has
-    passed; `needs`, the data that it requires: any of "expected", "chat", "tools", "events" and "usage"; `check`, which
-    may refuse parameters before any case is scored.
+    The first parameter of the function is the case; the others are the evaluator's parameters, validated against their
+    annotations. It returns a boolean, a number, a label, a `Score`, a mapping, a list of named `Score`s, or None to
+    skip. A sync function runs in a thread. The function can still be called directly.
+
+    Args:
+        function: The function. Omit it to pass only options: `@evaluator(threshold=0.7)`.
+        key: Name in evaluations: letters, digits, `_`, `-` and `.`. By default, the name of the function.
+        title: Name to show. By default, made from the key.
+        threshold: Minimum score to pass. Without it, a score alone neither passes nor fails.
+        needs: Data that it requires: any of `"expected"`, `"chat"`, `"tools"`, `"events"` and `"usage"`.
+        check: Called with the parameters before any case is scored; raises `InvalidValue` to reject them.
+
+    Raises:
+        DeclarationError: The declaration is invalid: no parameter for the case, an invalid key, an unknown need, or a
+            parameter whose type has no JSON Schema.
+
+    Example:
+        from palaver import Case, evaluator
+
+
+        @evaluator(threshold=0.5)
+        def polite(case: Case, words: list[str] = ["please", "thank you"]) -> float:
+            return sum(word in case.text.lower() for word in words) / len(words)
+
+
+        assert polite(Case(text="Yes, please."), words=["please"]) == 1.0
     """
 
     def declare(function: _Function) -> Evaluator:

@@ -21,18 +21,34 @@ _SCORE_AND_NAME_KEYS = _SCORE_KEYS | {"name"}
 
 
 class Score(msgspec.Struct, frozen=True):
-    """The verdict of an evaluator on one case: `Score(score=0.5, reason="half of it")`. All fields are optional."""
+    """The verdict of an evaluator on one case. All fields are optional.
+
+    Example:
+        from palaver import Case, Score, evaluator
+
+
+        @evaluator
+        def short(case: Case, limit: int = 100) -> Score:
+            length = len(case.text)
+            return Score(passed=length <= limit, score=min(1, limit / max(1, length)), reason=f"{length} characters")
+    """
 
     passed: bool | None = None
+    """Whether the case passed. By default, decided by the score and the evaluator's threshold."""
     score: float | None = None
+    """Any number. By default, 1 for passed and 0 for failed."""
     label: str | None = None
+    """A category, such as a tone."""
     reason: str = ""
+    """Why, in a sentence that is shown with the score."""
     details: Mapping[str, Any] = {}
+    """Further data to store, as JSON."""
     name: str | None = None
     """Distinguishes several scores of one evaluator."""
     usage: Usage | None = None
     """Usage of judges and other models that the evaluator called."""
     cost: float | None = None
+    """Cost of these models, in US dollars."""
 
 
 class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,7 +67,22 @@ class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Skip(Exception):
-    """Raise it if there is nothing to score: `raise Skip("no_expected", "…")`."""
+    """Raise it in an evaluator if there is nothing to score. The case does not count for this evaluator.
+
+    Args:
+        code: Code for programs, such as `no_expected`.
+        message: Explanation for people.
+
+    Example:
+        from palaver import Case, Skip, evaluator
+
+
+        @evaluator
+        def cites_sources(case: Case) -> bool:
+            if "refusal" in case.notes:
+                raise Skip("refusal", "a refusal needs no sources")
+            return "http" in case.text
+    """
 
     def __init__(self, code: str, message: str = "") -> None:
         super().__init__(f"{code}: {message}" if message else code)

@@ -270,10 +270,31 @@ def app(
     evaluators: Iterable[DeclaredEvaluator] = (),
     **settings: Any,
 ) -> Server:
-    """An ASGI application that serves these workflows: `application = app(tutor, headline)`.
+    """Return an ASGI application that serves these workflows.
 
-    Pass settings by keyword, as in palaver.toml (`max_body=…`). If you mount it in another application, name the hosts
-    under which clients call it: `allowed_hosts=("api.example.org",)`. Pass your own evaluators: `evaluators=[polite]`.
+    Run it with an ASGI server, or mount it in another application; then name the hosts under which clients call it:
+    `allowed_hosts=("api.example.org",)`. It reads neither palaver.toml nor `PALAVER_…` variables.
+
+    Args:
+        *workflows: The workflows to serve.
+        default: Name of the workflow that is also served at the root path. By default, the only one.
+        evaluators: Your own evaluators, in addition to the built-in ones.
+        **settings: Settings, named as in palaver.toml: `max_body=1_000_000`.
+
+    Raises:
+        DuplicateName: Two workflows have the same name.
+        WorkflowNotFound: No workflow is named `default`.
+
+    Example:
+        from palaver import Message, app, chat
+
+
+        @chat
+        def parrot(messages: list[Message]):
+            return messages[-1].text
+
+
+        application = app(parrot, db="parrot.db")
     """
     config = Settings(default=default, **settings)
     connections = declared_workflows(config.connections, os.environ)

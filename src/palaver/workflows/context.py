@@ -33,7 +33,20 @@ def _reject_fetch(_: File) -> "Fetched":
 
 
 class Context:
-    """One run, as its workflow sees it. A parameter named `ctx` receives it."""
+    """One run, as its workflow sees it.
+
+    A parameter of the workflow that is named `ctx` or annotated `Context` receives it. You never create one yourself.
+
+    Example:
+        from palaver import Context, Message, chat
+
+
+        @chat
+        async def researcher(messages: list[Message], ctx: Context):
+            ctx.log("Searching …")
+            yield f"Nothing found about {ctx.messages[-1].text!r}."
+            ctx.finish("length")
+    """
 
     def __init__(
         self,
@@ -45,14 +58,19 @@ class Context:
         fetch: Fetch,
     ) -> None:
         self.run_id = started.run_id
+        """Id of the run, as in `/api/runs`."""
         self.session = started.session
+        """Label that groups runs: from the caller, else generated."""
         self.messages: Sequence[Message] = call.messages
+        """The message history; empty if the workflow is not a chat."""
         self.options: Mapping[str, Any] = call.options
         """Model options from the caller, such as the temperature."""
         self.client_tools: frozenset[str] = call.client_tools
         """Tools that the caller will run itself: call them and end the run."""
         self.secrets: Mapping[str, Secret] = call.secrets
+        """Secrets from the caller, which are never stored: `ctx.secrets["api_key"].reveal()`."""
         self.flags = flags
+        """Flags of the workflow, such as `is_chat`."""
         self.ending: FinishReason = "stop"
         """The finish reason if the run succeeds; set by `finish()`."""
         self.cancelled = False

@@ -52,18 +52,39 @@ def chat(**options: Unpack[_DeclarationOptions]) -> _Declare: ...
 @overload
 def chat(thing: object, /, **options: Unpack[_DeclarationOptions]) -> Workflow: ...
 def chat(thing: object = None, /, **options: Unpack[_DeclarationOptions]) -> Workflow | _Declare:
-    """Declare a chat: it takes a message history and answers with messages.
+    """Declare a chat: a workflow that takes a message history and answers with messages.
 
-    The history goes to the parameter named `messages`. What the function returns or yields is its answer: text, a
-    message in any dialect, a list of them. Options: `name`, `description`, `flags`; `on_disconnect="cancel"|"finish"`,
-    what happens when the client disconnects; `system="keep"|"drop"|"reject"`, what happens to system messages that a
-    client sends; `limits={"seconds": …, "events": …, "bytes": …}` of one run; `turns="reject"|"queue"|"interrupt"`,
-    what happens to a turn while another one runs in the same conversation; `idempotent=True`: a background run may
-    restart when its process died; `record="full"|"metadata"|"off"`, what is stored of its runs; `health=…`, a health
-    check for `/status`, a function without arguments; `readme=…`, Markdown for people;
-    `redact=[{"path": "inputs.name"}, {"detector": "email"}]`, what is removed before its runs are stored.
+    Use it as a decorator, with or without options, or pass it an agent of a supported framework:
+    `chat(graph, name="tutor")`. The history goes to the parameter named `messages`, or to the only one annotated
+    `list[Message]`. What the function returns or yields is its answer: text, a message in any dialect, or a list.
 
-    An agent of a framework can be passed directly: `chat(graph, name="tutor")`.
+    Args:
+        thing: The function or the agent. Omit it to pass only options: `@chat(turns="queue")`.
+        name: Name in URLs: letters, digits, `_`, `-` and `.`. By default, the name of the function.
+        description: One paragraph for people. By default, the first paragraph of the docstring.
+        flags: More flags for clients, besides `is_chat`.
+        on_disconnect: What happens to a run when its client disconnects. By default, the protocol decides.
+        system: What happens to system messages that a client sends.
+        limits: Limits of one run: `seconds`, `events` and `bytes`. By default, those of the server's settings.
+        turns: What happens to a turn while another one runs in the same conversation.
+        idempotent: Whether a background run may be restarted after its process died.
+        record: What is stored of its runs.
+        health: A function without arguments that checks whether the workflow works, for `/status`.
+        readme: Markdown for people, served at `/services/{name}/README.md`. Generated if empty.
+        redact: What is removed before runs are stored: `[{"path": "inputs.name"}, {"detector": "email"}]`.
+
+    Raises:
+        DeclarationError: The declaration is invalid: no parameter for the history, an invalid or reserved name, an
+            unknown option, or a flag that contradicts the decorator.
+
+    Example:
+        from palaver import Message, chat
+
+
+        @chat(turns="queue", limits={"seconds": 60})
+        async def tutor(messages: list[Message], subject: str = "maths"):
+            yield "Let us talk "
+            yield f"about {subject}."
     """
     declare = partial(_declare, options, is_chat=True)
     return cast("_Declare", declare) if thing is None else declare(thing)
@@ -76,7 +97,30 @@ def workflow(**options: Unpack[_DeclarationOptions]) -> _Declare: ...
 @overload
 def workflow(thing: object, /, **options: Unpack[_DeclarationOptions]) -> Workflow: ...
 def workflow(thing: object = None, /, **options: Unpack[_DeclarationOptions]) -> Workflow | _Declare:
-    """Declare a workflow that is not a chat: arbitrary JSON in and out. Options as for `chat`."""
+    """Declare a workflow that is not a chat: arbitrary JSON in and out.
+
+    Each parameter of the function is an input, filled by its name and validated against its annotation. The returned
+    value is the result; of a generator, the texts joined or the values as a list. The function can still be called
+    directly.
+
+    Args:
+        thing: The function or an agent of a framework. Omit it to pass only options.
+        **options: The options of `chat`.
+
+    Raises:
+        DeclarationError: The declaration is invalid, as for `chat`.
+
+    Example:
+        from palaver import workflow
+
+
+        @workflow
+        def count_words(text: str) -> int:
+            return len(text.split())
+
+
+        assert count_words("one two") == 2
+    """
     declare = partial(_declare, options, is_chat=None)
     return cast("_Declare", declare) if thing is None else declare(thing)
 

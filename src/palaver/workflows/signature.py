@@ -66,9 +66,21 @@ Use = Literal["messages", "context", "config", "parameter", "input"]
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
-    """Marks an argument as a setting that variants may change: `Annotated[float, Parameter(description="…")] = 0.2`."""
+    """Marks an argument as a parameter: a setting that variants change, not an input of each call.
+
+    Example:
+        from typing import Annotated
+
+        from palaver import Parameter, workflow
+
+
+        @workflow
+        def repeat(text: str, times: Annotated[int, Parameter(description="Number of repetitions")] = 2) -> str:
+            return " ".join([text] * times)
+    """
 
     description: str = ""
+    """What the parameter does, for the JSON Schema and the page."""
 
 
 _PALAVER_TYPES = {"Context": Context, "Message": Message, "Parameter": Parameter}

@@ -136,9 +136,20 @@ class Conversation(msgspec.Struct, frozen=True):
 
 
 def extract_chat_messages(value: object, prefer: Prefer | None = None) -> list[Any] | None:
-    """Return the messages in a value, unchanged; None if it holds no conversation.
+    """Return the messages in a value, unchanged; None if it holds no conversation. Never raises.
 
-    `prefer` decides between several. Never raises.
+    Only finds lists of `{role, content}` and similar objects. `read_conversation` finds more.
+
+    Args:
+        value: Any JSON, such as the inputs or outputs of a trace.
+        prefer: Which one to return if there are several: that of the input, or that of the output.
+
+    Example:
+        from palaver import extract_chat_messages
+
+        messages = [{"role": "user", "content": "Hi"}]
+        assert extract_chat_messages({"inputs": {"messages": messages}}) == messages
+        assert extract_chat_messages({"question": "Hi"}) is None
     """
     order = search_order(STRICT, prefer)
     try:
@@ -204,7 +215,23 @@ _BRACKETS = (("{", "}"), ("[", "]"))
 
 
 def read_conversation(value: object, prefer: Prefer | None = None) -> Conversation | None:
-    """Return the conversation in a value, in any dialect; None if there is none. Never raises."""
+    """Return the conversation in a value, in any dialect; None if there is none. Never raises.
+
+    The result has the `messages` as `Message` objects, the `dialect` in which they were written, the `path` to them as
+    a JSON pointer, and the `side` on which they were found: `"input"`, `"output"` or None.
+
+    Args:
+        value: Any JSON, such as the inputs or outputs of a trace.
+        prefer: Which one to return if there are several: that of the input, or that of the output.
+
+    Example:
+        from palaver import read_conversation
+
+        found = read_conversation({"output": {"contents": [{"role": "model", "parts": [{"text": "Hi"}]}]}})
+        assert found is not None
+        assert (found.messages[0].text, found.dialect) == ("Hi", "gemini")
+        assert found.path == "/output/contents"
+    """
     order = search_order(WIDE, prefer)
     try:
         return _search_extended(value, prefer, order)
