@@ -68,6 +68,7 @@ def create_reader_folder(folder: Path) -> None:
         "questions.jsonl": b"".join(encode(row) + b"\n" for row in ROWS),
         "collector/one.json.gz": gzip.compress(encode(OTLP)),
         "script.json": b"[]",
+        "rubric.json": encode({"prompt": "Is this polite? {{text}}"}),
         "docs/start.md": b"# Start\n\nWith a job.\n",
     }
     files["questions.csv"] = files["cases.csv"] + b"Question 4,42\n"
