@@ -70,6 +70,13 @@ def test_an_agenta_test_set_is_read_with_its_metadata() -> None:
     assert reader.report.wrapped == 1
 
 
+@pytest.mark.parametrize("name", ["testset", "testset_revision"])
+def test_a_test_set_in_a_response_of_agentas_api_is_read(name: str) -> None:
+    text = f'{{"count": 1, "{name}": {{"slug": "s", "data": {{"testcases": [{{"id": "t1", "data": {{"q": 1}}}}]}}}}}}'
+
+    assert list(read_file([text.encode()], "json")) == [FileRow({"q": 1}, {"__id__": "t1"}, 1)]
+
+
 def test_rows_with_a_data_column_are_not_unwrapped() -> None:
     assert [row.data for row in _read('[{"data": {"q": 1}, "id": 5}]')] == [{"data": {"q": 1}, "id": 5}]
 

@@ -1,5 +1,6 @@
 """JSON files: an array of rows, `{"rows": […]}`, or Agenta's `{"data": {"testcases": [{"data": {…}}]}}`.
 
+The responses of Agenta's API, which hold the latter under `testset` or `testset_revision`, are read as well.
 The array may be larger than memory: `ArrayParser` finds its elements by their brackets, outside strings, and checks
 the text around the array. docs/decisions/0043 says why no library is used.
 """
@@ -207,7 +208,14 @@ class ArrayParser:
                 return position
 
 
-_PATHS: Paths = {(): "rows", ("rows",): "rows", ("data", "testcases"): "testcases"}
+_PATHS: Paths = {
+    (): "rows",
+    ("rows",): "rows",
+    ("data", "testcases"): "testcases",
+    ("testset", "data", "testcases"): "testcases",
+    ("testset_revision", "data", "testcases"): "testcases",
+}
+"""Where the rows are. Agenta's API returns a test set or a revision under its name, next to a `count`."""
 _AGENTA_META = {"id": "__id__", "flags": "__flags__", "tags": "__tags__", "meta": "__meta__"}
 """Metadata of an Agenta test case, by the name that its exports use."""
 
