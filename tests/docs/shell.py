@@ -1,6 +1,7 @@
 """The programs that a block of shell calls, and their arguments: bash runs it, and every program only records its call.
 
-So bash itself handles quotes, pipes, line ends and substitutions. Only `cat`, `date` and bash builtins are executed.
+So bash itself handles quotes, pipes, line ends and substitutions. Only `cat`, `date` and bash builtins are executed; a
+`cat` of a file that an earlier command of the page would have written is recorded.
 """
 
 import re
@@ -13,7 +14,7 @@ from shutil import which
 _RECORDER = r"""
 set -o pipefail
 PATH=/nowhere
-cat() { /bin/cat "$@"; }
+cat() { if [[ $# -gt 0 && ! -e $1 ]]; then note cat "$@"; else /bin/cat "$@"; fi; }
 date() { /bin/date "$@"; }
 variables() {
     local name

@@ -4,7 +4,7 @@ import re
 
 from tests.docs.pages import ROOT, Block, blocks, pages_with
 
-CHECKED_LANGUAGES = {"python", "sh", "bash", "json", "toml", "js", "ts", "diff"}
+CHECKED_LANGUAGES = {"python", "sh", "bash", "json", "toml", "js", "ts", "diff", "yaml"}
 SHOWN_LANGUAGES = {"text"}
 """Languages of blocks that tests run or parse, and of blocks that are only shown."""
 
