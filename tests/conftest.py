@@ -37,6 +37,7 @@ def unbuilt() -> Iterator[None]:
     """Hide a built page from tests in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("palaver.server.web.BUILT_WEB", Path(__file__).parent / "unbuilt")
+        patch.setattr("palaver.server.docs_site.BUILT_DOCS", Path(__file__).parent / "unbuilt")
         yield
 
 

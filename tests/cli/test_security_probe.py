@@ -131,6 +131,10 @@ def insecure_cookie(_: object, value: str, **__: object) -> str:
     return f"palaver={value}; Path=/; SameSite=Strict"
 
 
+def policy_with_inline_scripts(**_: object) -> str:
+    return "default-src 'none'; script-src 'unsafe-inline'"
+
+
 def attack_names(names: str) -> set[str]:
     return set(names.split())
 
@@ -145,9 +149,9 @@ VULNERABILITIES: dict[str, tuple[list[tuple[object, str, object]], set[str]]] = 
         [(routing, "is_unnormalized", return_false), (web.WebPages, "_asset_response", serve_password_file)],
         attack_names("file-paths"),
     ),
-    "a page without headers": ([(web, "_HEADERS", ())], attack_names("page-headers file-headers")),
+    "a page without headers": ([(web, "SECURITY_HEADERS", ())], attack_names("page-headers file-headers")),
     "inline scripts": (
-        [(web, "_CONTENT_SECURITY_POLICY", "default-src 'none'; script-src 'unsafe-inline'{}")],
+        [(web, "content_security_policy", policy_with_inline_scripts)],
         attack_names("page-headers"),
     ),
     "errors that tell all": ([(Server, "error_response", verbose_error)], attack_names("errors")),

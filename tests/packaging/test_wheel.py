@@ -73,9 +73,11 @@ def unpacked_sdist(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def wheels(unpacked_sdist: Path) -> list[Path]:
     """The wheel, built from the source distribution and from the files that deploy/Dockerfile copies."""
     elsewhere = unpacked_sdist.parent / "some other folder"
+    sent = set(re.findall(r"^!(\S+)$", (ROOT / "deploy" / "Dockerfile.dockerignore").read_text("utf-8"), re.MULTILINE))
     for line in re.findall(r"^COPY ([^-].*)$", (ROOT / "deploy" / "Dockerfile").read_text("utf-8"), re.MULTILINE):
         *names, _ = line.split()
         for name in names:
+            assert name.partition("/")[0] in sent, f"Docker does not send {name}: deploy/Dockerfile.dockerignore"
             (elsewhere / name).parent.mkdir(parents=True, exist_ok=True)
             (shutil.copytree if (unpacked_sdist / name).is_dir() else shutil.copy)(
                 unpacked_sdist / name, elsewhere / name
@@ -101,7 +103,7 @@ def test_the_source_distribution_has_the_web_sources_and_no_built_page(unpacked_
 def test_the_source_distribution_has_the_build_files_and_no_ignored_files(unpacked_sdist: Path) -> None:
     top = set(".gitignore CHANGELOG.md CONTRIBUTING.md LICENSE Makefile PKG-INFO README.md SECURITY.md".split())
     folders = set("benchmarks deploy docs examples requirements src tests web".split())
-    programs = {"hatch_build.py", "pyproject.toml", "sbom.py"}
+    programs = {"build_docs.py", "hatch_build.py", "pyproject.toml", "sbom.py", "step.py", "zensical.toml"}
     junk = re.compile(
         r"\.py[cod]$|\.(db|log|orig|rej|map)$|(^|/)(\.env|palaver\.toml|__pycache__|\.coverage|\.DS_Store)"
     )
@@ -130,6 +132,17 @@ def test_the_wheel_has_the_page(wheel: Path) -> None:
     assert {f"palaver/web/{name}" for name in files} <= names
     assert {f"palaver/web/{name}.gz" for name in files} <= names
     assert "palaver/web/licenses.md" in names
+
+
+def test_the_wheel_has_the_documentation(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if name.startswith("palaver/docs_site/")}
+        front_page = archive.read("palaver/docs_site/index.html").decode()
+
+    scripts = re.findall(r'src="([^"]+\.js)"', front_page)
+    assert scripts
+    assert {f"palaver/docs_site/{name.removeprefix('./')}{end}" for name in scripts for end in ("", ".gz")} <= names
+    assert "palaver/docs_site/get-started/install/index.html" in names
 
 
 def test_the_wheel_is_platform_independent(wheel: Path) -> None:

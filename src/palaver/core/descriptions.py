@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _PER_CALL_FLAGS = frozenset({"stream", "trim", "force", "resolve"})
 
 RESERVED_NAMES = frozenset(
-    "api v1 services agent assets inspect invoke run test invocations responses conversations health ready version"
+    "api v1 services agent assets docs inspect invoke run test invocations responses conversations health ready version"
     " metrics livez status openapi.json mcp"
     " play workflows traces sessions testsets evaluations reviews settings login".split()
 )

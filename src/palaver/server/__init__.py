@@ -32,6 +32,8 @@ Modules:
     openapi                /openapi.json
     snippets               example programs that call a workflow
     web                    the built web page and its assets
+    docs_site              the documentation site at /docs
+    static_files           files of a built folder, with encodings, ETags and security headers
     otlp_receiver          POST /v1/traces
     otlp_exporter          export of our own spans
     redaction              what is removed before anything is stored

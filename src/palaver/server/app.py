@@ -19,6 +19,7 @@ from palaver.server.auth import ANONYMOUS, Caller
 from palaver.server.calls import CallHandler
 from palaver.server.chat_streams import ChatStreams
 from palaver.server.conversation_history import HistoryResolver
+from palaver.server.docs_site import DocsSite
 from palaver.server.endpoints import LazyApi, ServedWorkflows, ServerEndpoints
 from palaver.server.error_responses import add_headers, error_status, json_response, with_error_headers
 from palaver.server.health import HealthChecks
@@ -73,6 +74,7 @@ class Server:
         self.engine = engine
         self.authenticator = authenticator = runtime.authenticator
         self.pages = WebPages(web, registry, root_path=settings.root_path)
+        self.docs_site = DocsSite(root_path=settings.root_path)
         self.metrics = Metrics(engine)
         runtime.telemetry.register_metrics(self.metrics)
         self._proxies = TrustedProxies(settings.trusted_proxies)
@@ -164,6 +166,8 @@ class Server:
     # Kinds of endpoints
 
     def _document_response(self, exchange: Exchange, route: RouteMatch, path: str) -> Awaitable[HttpResponse]:
+        if route.name == "docs":
+            return self.docs_site.response(exchange, path)
         if route.endpoint.kind == "page":
             return self.pages.response(exchange, route, path)
         if route.endpoint.kind == "traces":

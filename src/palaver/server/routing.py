@@ -196,6 +196,8 @@ def match_path(path: str) -> RouteMatch | None:
         return RouteMatch(_PAGE, None, "page")
     if first == "assets":
         return RouteMatch(_PAGE, None, "asset", {"file": subpath})
+    if first == "docs":
+        return RouteMatch(_PAGE, None, "docs")
     if first == "services":
         return _match_service(subpath)
     if not subpath and first in SERVER_ROUTES:

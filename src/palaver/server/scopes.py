@@ -88,7 +88,7 @@ def required_scope(route: RouteMatch | None, method: str, path: str, *, web: boo
         case "server":
             return SERVER_RULES.get(route.name, "admin")
         case "page":
-            return "nothing" if web or route.name == "asset" or method == "HEAD" else "read"
+            return "nothing" if web or route.name in ("asset", "docs") or method == "HEAD" else "read"
         case _:
             assert_never(route.endpoint.kind)
 

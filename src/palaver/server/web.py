@@ -1,27 +1,32 @@
 """The built web page and its assets, and a plain list of workflows where it was not built.
 
-The build names assets by their hash, so browsers cache them forever and only request the document. Assets are listed
-once: no file is opened because of the spelling of a path.
+The build names assets by their hash, so browsers cache them forever and only request the document.
 """
 
-import asyncio
 import base64
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from html import escape
 from pathlib import Path
-from typing import NamedTuple
 
 from palaver.core.descriptions import Description
 from palaver.discovery.registry import Registry
-from palaver.protocols.base import Headers, HttpResponse
+from palaver.protocols.base import HttpResponse
 from palaver.server.error_responses import add_headers
 from palaver.server.request import Exchange
 from palaver.server.routing import RouteMatch, path_not_found
 from palaver.server.settings import VERSION
 from palaver.server.snippets import curl_command
+from palaver.server.static_files import (
+    CACHE_FOREVER,
+    REVALIDATE,
+    SECURITY_HEADERS,
+    StaticFiles,
+    content_security_policy,
+)
 
 BUILT_WEB = Path(__file__).parents[1] / "web"
 ROOT_PLACEHOLDER, NONCE_PLACEHOLDER = b"/__ROOT__", b"__NONCE__"
@@ -29,41 +34,7 @@ ROOT_PLACEHOLDER, NONCE_PLACEHOLDER = b"/__ROOT__", b"__NONCE__"
 _PRELOAD = re.compile(rb'<link rel="preload"[^>]*/api/bootstrap"[^>]*>')
 """Not in the document of the login, which needs the response only after a key was entered."""
 
-_CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'{}; style-src-attr 'unsafe-inline';"
-    " img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self';"
-    " frame-ancestors 'none'"
-)
-_HEADERS: Headers = (
-    ("x-content-type-options", "nosniff"),
-    ("referrer-policy", "no-referrer"),
-    ("cross-origin-opener-policy", "same-origin"),
-)
 _VERSION_HEADER = ("x-api-version", VERSION)
-_CACHE_FOREVER = ("cache-control", "public, max-age=31536000, immutable")
-_CONTENT_TYPES = {
-    ".css": "text/css; charset=utf-8",
-    ".gif": "image/gif",
-    ".ico": "image/x-icon",
-    ".jpg": "image/jpeg",
-    ".js": "text/javascript; charset=utf-8",
-    ".json": "application/json",
-    ".map": "application/json",
-    ".png": "image/png",
-    ".svg": "image/svg+xml",
-    ".txt": "text/plain; charset=utf-8",
-    ".wasm": "application/wasm",
-    ".webp": "image/webp",
-    ".woff2": "font/woff2",
-}
-_ENCODINGS = {"br": ".br", "gzip": ".gz"}
-"""Content encodings, best first, with the suffix of their files."""
-
-
-class _Asset(NamedTuple):
-    path: Path
-    content_type: str
-    encodings: tuple[str, ...]
 
 
 class WebPages:
@@ -73,22 +44,16 @@ class WebPages:
         self._folder = folder or BUILT_WEB
         self._registry = registry
         self._root_path = root_path
-        self._built_at: int | None = None
         self._document: bytes | None = None
-        self._assets: dict[str, _Asset] = {}
+        self._assets = StaticFiles(self._folder / "assets", self._folder / "index.html")
         self._load()
 
     def _load(self) -> None:
         """Load the document and list assets, if they were built since. If they are gone, keep the old ones."""
-        index = self._folder / "index.html"
-        try:
-            built_at = index.stat().st_mtime_ns
-            if built_at == self._built_at:
-                return
-            self._document = index.read_bytes().replace(ROOT_PLACEHOLDER, self._root_path.encode())
-        except OSError:
-            return
-        self._built_at, self._assets = built_at, dict(_find_assets(self._folder / "assets"))
+        if self._assets.refresh():
+            with suppress(OSError):
+                document = (self._folder / "index.html").read_bytes()
+                self._document = document.replace(ROOT_PLACEHOLDER, self._root_path.encode())
 
     @property
     def are_built(self) -> bool:
@@ -108,29 +73,11 @@ class WebPages:
         return add_headers(page, _VERSION_HEADER)
 
     async def _asset_response(self, name: str, request_headers: Mapping[str, str]) -> HttpResponse:
-        """Return an asset in the best encoding that the browser accepts, or 304."""
-        asset = self._assets.get(name)
-        if asset is None:
+        headers = (CACHE_FOREVER, ("content-security-policy", content_security_policy()), *SECURITY_HEADERS)
+        response = await self._assets.response(name, request_headers, headers)
+        if response is None:
             raise path_not_found(f"/assets/{name}")
-        encoding = _choose_encoding(asset.encodings, request_headers.get("accept-encoding", ""))
-        path = asset.path.with_name(asset.path.name + _ENCODINGS[encoding]) if encoding else asset.path
-        try:
-            body, etag = await asyncio.to_thread(_read_asset, path)
-        except OSError:  # The page was rebuilt.
-            raise path_not_found(f"/assets/{name}") from None
-        headers = (
-            ("etag", etag),
-            _CACHE_FOREVER,
-            ("content-security-policy", _CONTENT_SECURITY_POLICY.format("")),
-            *_HEADERS,
-        )
-        if asset.encodings:
-            headers = (*headers, ("vary", "accept-encoding"))
-        if etag in request_headers.get("if-none-match", ""):
-            return HttpResponse(status=304, headers=headers)
-        if encoding:
-            headers = (*headers, ("content-encoding", encoding))
-        return HttpResponse(status=200, headers=(("content-type", asset.content_type), *headers), body=body)
+        return response
 
 
 def _document_response(body: bytes) -> HttpResponse:
@@ -141,35 +88,11 @@ def _document_response(body: bytes) -> HttpResponse:
         body, nonce = body.replace(NONCE_PLACEHOLDER, token.encode()), f" 'nonce-{token}'"
     headers = (
         ("content-type", "text/html; charset=utf-8"),
-        ("cache-control", "no-cache"),
-        ("content-security-policy", _CONTENT_SECURITY_POLICY.format(nonce)),
-        *_HEADERS,
+        REVALIDATE,
+        ("content-security-policy", content_security_policy(styles=nonce)),
+        *SECURITY_HEADERS,
     )
     return HttpResponse(status=200, headers=headers, body=body)
-
-
-def _find_assets(folder: Path) -> Iterator[tuple[str, _Asset]]:
-    files = {path for path in folder.rglob("*") if path.is_file()}
-    for path in files:
-        if path.suffix in _ENCODINGS.values() and path.with_suffix("") in files:
-            continue
-        encodings = tuple(name for name, suffix in _ENCODINGS.items() if path.with_name(path.name + suffix) in files)
-        content_type = _CONTENT_TYPES.get(path.suffix, "application/octet-stream")
-        yield path.relative_to(folder).as_posix(), _Asset(path, content_type, encodings)
-
-
-def _read_asset(path: Path) -> tuple[bytes, str]:
-    body = path.read_bytes()
-    return body, f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
-
-
-def _choose_encoding(available: tuple[str, ...], accepted: str) -> str:
-    """Return the best encoding that the browser accepts, or an empty string."""
-    accepts: dict[str, bool] = {}
-    for item in accepted.lower().split(","):
-        name, _, weight = item.partition(";")
-        accepts[name.strip()] = re.fullmatch(r"\s*q=0(\.0*)?\s*", weight) is None
-    return next((name for name in available if accepts.get(name, False)), "")
 
 
 _STYLE = (
@@ -204,7 +127,7 @@ def plain_home_page(registry: Registry, host: str, root_path: str) -> HttpRespon
     headers = (
         ("content-type", "text/html; charset=utf-8"),
         ("content-security-policy", _HOME_POLICY),
-        *_HEADERS,
+        *SECURITY_HEADERS,
     )
     return HttpResponse(status=200, headers=headers, body=body.encode())
 

@@ -12,6 +12,7 @@ import { cn } from '@/lib/cn';
 import { formatAge } from '@/lib/format';
 import { searchByTitle } from '@/lib/fuzzy-search';
 import { useDebounced } from '@/lib/hooks';
+import { DOCS_URL } from '@/lib/server-path';
 import { boardName } from './board-list';
 import { useCommands, formatKeys } from './commands';
 import { threadTitle, threadPath, boardQuery, threadPagesQuery } from './threads';
@@ -26,6 +27,7 @@ const PAGES = [
   { title: 'Reviews', href: '/reviews' },
   { title: 'Live evaluators', href: '/evaluations/online' },
   { title: 'Settings', href: '/settings' },
+  { title: 'Docs', href: DOCS_URL },
 ];
 
 export default function Palette({ onClose, onHelp }: { onClose: () => void; onHelp: () => void }): ReactNode {
@@ -74,7 +76,8 @@ function Results({ text, onClose, onHelp }: { text: string; onClose: () => void;
   const threads = useInfiniteQuery(threadPagesQuery(search));
   const goTo = (href: string) => {
     onClose();
-    navigate(href);
+    if (href === DOCS_URL) window.open(href, '_blank', 'noreferrer');
+    else navigate(href);
   };
   const open = async (thread: ThreadRow) => {
     const board = thread.board

@@ -1,6 +1,7 @@
 /** Navigation: the sidebar, and a narrow rail of icons. */
 import { useQuery } from '@tanstack/react-query';
 import {
+  BookOpen,
   FlaskConical,
   History,
   ListTree,
@@ -23,6 +24,7 @@ import { queryClient } from '@/api/queries';
 import { Hint, IconButton } from '@/components/button';
 import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
+import { DOCS_URL } from '@/lib/server-path';
 import { sessionQuery } from './auth';
 import { BoardList, newChatPath } from './board-list';
 import { formatShortcut, KEYS } from './commands';
@@ -83,6 +85,10 @@ export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
       </div>
       <TourPanel />
       <footer className="shrink-0 border-t px-2.5 py-1.5">
+        <a href={DOCS_URL} target="_blank" rel="noreferrer" className={navRowStyle(false)}>
+          <BookOpen aria-hidden />
+          Docs
+        </a>
         <NavRow href="/settings" icon={<Settings aria-hidden />} title="Settings" />
         {ready && <LogOutRow />}
       </footer>
@@ -117,6 +123,11 @@ export function Rail({ onExpand, onPalette }: { onExpand: () => void; onPalette:
         <NavIcon href="/evaluations/online" icon={<Radio />} title="Live evaluators" />
         <span className="grow" />
         <TourIcon onOpen={onExpand} />
+        <Hint text="Docs">
+          <a href={DOCS_URL} target="_blank" rel="noreferrer" aria-label="Docs" className={navIconStyle(false)}>
+            <BookOpen />
+          </a>
+        </Hint>
         <NavIcon href="/settings" icon={<Settings />} title="Settings" />
       </nav>
     </div>
@@ -128,6 +139,18 @@ interface NavProps {
   icon: ReactNode;
   title: string;
 }
+
+const navRowStyle = (isCurrent: boolean): string =>
+  cn(
+    'flex h-8 items-center gap-2.5 rounded-lg px-2.5 -outline-offset-2 [&>svg]:size-4 [&>svg]:shrink-0',
+    isCurrent ? 'font-medium text-ink [&>svg]:text-accent' : 'text-muted hover:bg-sunken hover:text-ink',
+  );
+
+const navIconStyle = (isCurrent: boolean): string =>
+  cn(
+    'flex size-8 items-center justify-center rounded-lg [&>svg]:size-4',
+    isCurrent ? 'text-accent' : 'text-muted hover:bg-sunken hover:text-ink',
+  );
 
 /** Paths below another entry that have an entry of their own. */
 const NESTED_PATHS = ['/evaluations/online'];
@@ -143,14 +166,7 @@ function useIsCurrent(href: string): boolean {
 function NavRow({ href, icon: navIcon, title }: NavProps): ReactNode {
   const isCurrent = useIsCurrent(href);
   return (
-    <Link
-      href={href}
-      aria-current={isCurrent ? 'page' : undefined}
-      className={cn(
-        'flex h-8 items-center gap-2.5 rounded-lg px-2.5 -outline-offset-2 [&>svg]:size-4 [&>svg]:shrink-0',
-        isCurrent ? 'font-medium text-ink [&>svg]:text-accent' : 'text-muted hover:bg-sunken hover:text-ink',
-      )}
-    >
+    <Link href={href} aria-current={isCurrent ? 'page' : undefined} className={navRowStyle(isCurrent)}>
       {navIcon}
       {title}
     </Link>
@@ -165,10 +181,7 @@ function NavIcon({ href, icon: navIcon, title }: NavProps): ReactNode {
         href={href}
         aria-label={title}
         aria-current={isCurrent ? 'page' : undefined}
-        className={cn(
-          'flex size-8 items-center justify-center rounded-lg [&>svg]:size-4',
-          isCurrent ? 'text-accent' : 'text-muted hover:bg-sunken hover:text-ink',
-        )}
+        className={navIconStyle(isCurrent)}
       >
         {navIcon}
       </Link>

@@ -6,3 +6,6 @@ export const CSP_NONCE: string | undefined =
 
 /** Prefix a path with the base path of the server. */
 export const serverPath = (path: string): string => `${SERVER_ROOT}${path}`;
+
+/** The documentation site, which the server serves outside this page. */
+export const DOCS_URL = `${SERVER_ROOT}/docs/`;
