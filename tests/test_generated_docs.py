@@ -13,7 +13,7 @@ from palaver.core.dialects import DIALECT_MODULES
 from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators import built_in
 from palaver.server.settings import Settings
-from tests.docs import commands, python_api, routes
+from tests.docs import commands, python_api, rest_api, routes
 from tests.docs.docstrings import field_docstrings
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -114,6 +114,7 @@ PARTS = {
     "reference/routes.md": ("routes", routes.table),
     "reference/cli.md": ("commands", commands.table),
     "reference/python-api.md": ("api", python_api.page),
+    "reference/rest-api.md": ("operations", rest_api.page),
 }
 
 

@@ -156,7 +156,7 @@ def _server_routes() -> Iterable[Route]:
 
 
 def _api_routes() -> Iterable[Route]:
-    for path, operations in sorted(_document()["paths"].items()):
+    for path, operations in sorted(document()["paths"].items()):
         match = match_path(path)
         if match is None or match.endpoint.kind != "api":
             continue
@@ -172,7 +172,7 @@ def _route(group: str, methods: Iterable[str], name: str, need: str) -> Route:
 
 
 @cache
-def _document() -> Any:
+def document() -> Any:
     async def fetch() -> Any:
         async with client(echo) as http:
             return (await http.get("/openapi.json")).json()
@@ -186,16 +186,16 @@ def table() -> str:
     for group, routes in groupby(every_route(), lambda route: route.group):
         lines = groupby(routes, lambda route: (route.methods, route.need, route.what, route.page))
         rows = [
-            f"| {', '.join(methods)} {_paths(equal_routes)} | {need} | {what} | {_link(page)} |"
+            f"| {', '.join(methods)} {_paths(equal_routes)} | {need} | {what} | {link(page)} |"
             for (methods, need, what, page), equal_routes in lines
         ]
         parts.append("\n".join([f"## {group}", "", "| route | scope | | more |", "|---|---|---|---|", *rows]))
-    rows = [f"| `{path}` | {what} | {_link(page)} |" for path, (what, page) in SOCKETS.items()]
+    rows = [f"| `{path}` | {what} | {link(page)} |" for path, (what, page) in SOCKETS.items()]
     parts.append("\n".join(["## WebSockets", "", "| path | | more |", "|---|---|---|", *rows]))
     return "\n\n".join(parts)
 
 
-def _link(page: str) -> str:
+def link(page: str) -> str:
     title = re.search(r"^# (.+)$", (REFERENCE / page).read_text("utf-8"), re.MULTILINE)
     assert title, f"{page} has no title"
     return f"[{title[1].replace('`', '')}]({page})"

@@ -44,6 +44,65 @@ _CHAT_SERVICE_FIELDS: dict[str, Any] = {
     "parameters": {"type": ["object", "null"]},
 }
 """Fields of a payload besides the workflow's inputs."""
+_PATH_PARAMETERS: Mapping[str, str] = {
+    "board": "Id of the board.",
+    "cell": "Id of the result.",
+    "evaluation": "Id of the evaluation.",
+    "file_id": "Id of the file.",
+    "item": "Id of the review item.",
+    "key": "Key of the evaluator.",
+    "key_id": "Id of the API key.",
+    "message": "Id of the message.",
+    "name": "Name of the workflow.",
+    "number": "Number of the version.",
+    "review": "Id of the review.",
+    "revision": "A revision number, a digest or digest prefix, or `head`.",
+    "row": "Id of the row.",
+    "rule": "Id of the live evaluator.",
+    "run": "Id of the run.",
+    "session": "Name of the session.",
+    "span": "Id of the span.",
+    "testset": "Id of the test set.",
+    "thread": "Id of the thread.",
+    "trace": "Id of the trace.",
+    "variant": "Id of the variant.",
+    "view": "Id of the saved view.",
+    "workflow": "Name of the workflow.",
+}
+_QUERY_PARAMETERS: Mapping[str, str] = {
+    "archived": "Whether to include archived ones.",
+    "below": "What happens to the messages below: `keep` moves them up to the parent.",
+    "board": "Id of a board.",
+    "branches": "Which branches to export.",
+    "by": "Length of a time step.",
+    "description": "Description of the test set.",
+    "dry_run": "Whether to only report what would be imported.",
+    "evaluation": "Id of an evaluation.",
+    "evaluator": "Name of an evaluator's scores.",
+    "format": "The file format.",
+    "from": "The older version: a number, or a reference such as `other:1`.",
+    "group": "What to group by.",
+    "ids": "Whether to include the ids of rows.",
+    "key": "Id of an API key.",
+    "message": "Description of the new revision.",
+    "meta": "Whether to return metadata instead of the content.",
+    "origin": "Where the thread comes from, such as `playground`, `copy` or `import`.",
+    "pinned": "Whether the thread is pinned.",
+    "protocol": "Protocol of the call, such as `responses`.",
+    "purge": "Whether to delete it permanently (admin only).",
+    "rating": "The rating.",
+    "row": "Id of a row.",
+    "run": "Id of an evaluation.",
+    "testset": "Id of a test set.",
+    "thread": "Id of a thread.",
+    "to": "The newer version: a number, or a reference such as `other:1`.",
+    "traces": "Whether to delete the traces of its runs, too.",
+    "user": "Label of an end user.",
+    "variant": "Name of a variant; of runs, also `name:version`.",
+    "whole": "Whether to return long texts in full.",
+    "workflow": "Name of a workflow.",
+}
+"""Descriptions of parameters that mean the same in every operation and that the controllers therefore leave out."""
 
 
 def openapi_document(
@@ -51,7 +110,7 @@ def openapi_document(
 ) -> dict[str, Any]:
     """Build the whole document. Each operation has `is_chat`; only chats have `messages` in the body of /run."""
     document: dict[str, Any] = api.openapi_schema.to_schema()
-    paths: dict[str, Any] = dict(document.get("paths", {}))
+    paths: dict[str, Any] = _describe_parameters(document.get("paths", {}))
     components: dict[str, Any] = dict(document.get("components", {}))
     schemas = components["schemas"] = dict(components.get("schemas", {}))
     for description in descriptions:
@@ -62,6 +121,25 @@ def openapi_document(
         paths |= _service_operations(description, bodies.service)
     info = {"title": "Palaver", "version": version}
     return {**document, "openapi": "3.1.0", "info": info, "paths": paths, "components": components}
+
+
+def _describe_parameters(paths: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the paths with a description of every parameter."""
+    return {
+        path: {
+            method: {**operation, "parameters": [_described(parameter) for parameter in operation["parameters"]]}
+            if "parameters" in operation
+            else operation
+            for method, operation in operations.items()
+        }
+        for path, operations in paths.items()
+    }
+
+
+def _described(parameter: Mapping[str, Any]) -> Mapping[str, Any]:
+    descriptions = _PATH_PARAMETERS if parameter["in"] == "path" else _QUERY_PARAMETERS
+    text = parameter.get("description") or descriptions.get(parameter["name"])
+    return {**parameter, "description": text} if text else parameter
 
 
 class _RequestBodies:

@@ -3981,6 +3981,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the board. */
                 board: string;
             };
             cookie?: never;
@@ -4018,6 +4019,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the board. */
                 board: string;
             };
             cookie?: never;
@@ -4095,6 +4097,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the board. */
                 board: string;
             };
             cookie?: never;
@@ -4130,6 +4133,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the board. */
                 board: string;
             };
             cookie?: never;
@@ -4167,6 +4171,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the board. */
                 board: string;
             };
             cookie?: never;
@@ -4210,6 +4215,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the board. */
                 board: string;
             };
             cookie?: never;
@@ -4357,6 +4363,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Name of the connection. */
                 name: string;
             };
             cookie?: never;
@@ -4425,6 +4432,7 @@ export interface operations {
                 search?: string | null;
                 /** @description State of the evaluation. */
                 state?: string | null;
+                /** @description Id of a test set. */
                 testset?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -4620,6 +4628,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the evaluation. */
                 evaluation: string;
             };
             cookie?: never;
@@ -4657,6 +4666,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the evaluation. */
                 evaluation: string;
             };
             cookie?: never;
@@ -4692,6 +4702,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the evaluation. */
                 evaluation: string;
             };
             cookie?: never;
@@ -4732,6 +4743,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the evaluation. */
                 evaluation: string;
             };
             cookie?: never;
@@ -4827,6 +4839,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the evaluation. */
                 evaluation: string;
             };
             cookie?: never;
@@ -4864,6 +4877,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the evaluation. */
                 evaluation: string;
             };
             cookie?: never;
@@ -4909,12 +4923,15 @@ export interface operations {
     list_results: {
         parameters: {
             query?: {
+                /** @description Name of a variant; of runs, also `name:version`. */
                 variant?: string | null;
+                /** @description Name of an evaluator's scores. */
                 evaluator?: string | null;
                 /** @description Whether the result passed, according to `evaluator` if given, otherwise to any evaluator. */
                 passed?: boolean | null;
                 /** @description `done`, `failed`, or `error` for results with an evaluator error. */
                 status?: string | null;
+                /** @description Id of a row. */
                 row?: string | null;
                 /** @description Only rows whose repeats disagree. */
                 flaky?: boolean;
@@ -4929,6 +4946,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the evaluation. */
                 evaluation: string;
             };
             cookie?: never;
@@ -4966,7 +4984,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the evaluation. */
                 evaluation: string;
+                /** @description Id of the result. */
                 cell: string;
             };
             cookie?: never;
@@ -5007,6 +5027,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the evaluation. */
                 evaluation: string;
             };
             cookie?: never;
@@ -5088,6 +5109,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Key of the evaluator. */
                 key: string;
             };
             cookie?: never;
@@ -5125,6 +5147,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Key of the evaluator. */
                 key: string;
             };
             cookie?: never;
@@ -5268,7 +5291,9 @@ export interface operations {
     list_feedback: {
         parameters: {
             query?: {
+                /** @description The rating. */
                 rating?: "up" | "down" | null;
+                /** @description Name of a workflow. */
                 workflow?: string | null;
                 /** @description RFC 3339 timestamp: only feedback created at or after this time. */
                 from?: string | null;
@@ -5376,10 +5401,12 @@ export interface operations {
     get_file: {
         parameters: {
             query?: {
+                /** @description Whether to return metadata instead of the content. */
                 meta?: boolean;
             };
             header?: never;
             path: {
+                /** @description Id of the file. */
                 file_id: string;
             };
             cookie?: never;
@@ -5417,6 +5444,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the file. */
                 file_id: string;
             };
             cookie?: never;
@@ -5521,6 +5549,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the API key. */
                 key_id: string;
             };
             cookie?: never;
@@ -5556,6 +5585,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the API key. */
                 key_id: string;
             };
             cookie?: never;
@@ -5684,6 +5714,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the live evaluator. */
                 rule: string;
             };
             cookie?: never;
@@ -5721,6 +5752,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the live evaluator. */
                 rule: string;
             };
             cookie?: never;
@@ -5756,6 +5788,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the live evaluator. */
                 rule: string;
             };
             cookie?: never;
@@ -5809,6 +5842,7 @@ export interface operations {
     online_rule_stats: {
         parameters: {
             query?: {
+                /** @description Length of a time step. */
                 by?: "minute" | "hour" | "day";
                 /** @description RFC 3339 timestamp: started at or after this time. */
                 from?: string | null;
@@ -5817,6 +5851,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the live evaluator. */
                 rule: string;
             };
             cookie?: never;
@@ -5923,6 +5958,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Name of the project. */
                 name: string;
             };
             cookie?: never;
@@ -5960,6 +5996,7 @@ export interface operations {
                 search?: string | null;
                 /** @description `open` or `closed`. */
                 state?: string | null;
+                /** @description Id of an evaluation. */
                 run?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -6093,6 +6130,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the review. */
                 review: string;
             };
             cookie?: never;
@@ -6130,6 +6168,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the review. */
                 review: string;
             };
             cookie?: never;
@@ -6165,6 +6204,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the review. */
                 review: string;
             };
             cookie?: never;
@@ -6211,6 +6251,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the review. */
                 review: string;
             };
             cookie?: never;
@@ -6253,6 +6294,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the review. */
                 review: string;
             };
             cookie?: never;
@@ -6290,7 +6332,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the review. */
                 review: string;
+                /** @description Id of the review item. */
                 item: string;
             };
             cookie?: never;
@@ -6328,7 +6372,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the review. */
                 review: string;
+                /** @description Id of the review item. */
                 item: string;
             };
             cookie?: never;
@@ -6376,7 +6422,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the review. */
                 review: string;
+                /** @description Id of the review item. */
                 item: string;
             };
             cookie?: never;
@@ -6414,7 +6462,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the review. */
                 review: string;
+                /** @description Id of the review item. */
                 item: string;
             };
             cookie?: never;
@@ -6459,7 +6509,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the review. */
                 review: string;
+                /** @description Id of the review item. */
                 item: string;
             };
             cookie?: never;
@@ -6507,6 +6559,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the review. */
                 review: string;
             };
             cookie?: never;
@@ -6542,15 +6595,23 @@ export interface operations {
     list_runs: {
         parameters: {
             query?: {
+                /** @description Name of a workflow. */
                 workflow?: string | null;
+                /** @description Name of a variant; of runs, also `name:version`. */
                 variant?: string | null;
                 /** @description Status of the run. */
                 status?: "queued" | "running" | "finished" | "failed" | "cancelled" | "interrupted" | null;
+                /** @description Protocol of the call, such as `responses`. */
                 protocol?: string | null;
+                /** @description Id of a thread. */
                 thread?: string | null;
+                /** @description Id of a board. */
                 board?: string | null;
+                /** @description Id of an evaluation. */
                 evaluation?: string | null;
+                /** @description Id of an API key. */
                 key?: string | null;
+                /** @description Label of an end user. */
                 user?: string | null;
                 /** @description RFC 3339 timestamp: only runs created at or after this time. */
                 from?: string | null;
@@ -6603,6 +6664,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the run. */
                 run: string;
             };
             cookie?: never;
@@ -6640,6 +6702,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the run. */
                 run: string;
             };
             cookie?: never;
@@ -6680,6 +6743,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the run. */
                 run: string;
             };
             cookie?: never;
@@ -6981,6 +7045,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the run. */
                 run: string;
             };
             cookie?: never;
@@ -7227,6 +7292,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Name of the session. */
                 session: string;
             };
             cookie?: never;
@@ -7326,7 +7392,9 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the trace. */
                 trace: string;
+                /** @description Id of the span. */
                 span: string;
             };
             cookie?: never;
@@ -7364,6 +7432,7 @@ export interface operations {
             query?: {
                 /** @description Text to search for, matched literally. */
                 search?: string | null;
+                /** @description Whether to include archived ones. */
                 archived?: boolean;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -7447,7 +7516,9 @@ export interface operations {
                 types?: "auto" | "text";
                 /** @description CSV only: the cell delimiter (default: detected). */
                 delimiter?: string | null;
+                /** @description Description of the new revision. */
                 message?: string;
+                /** @description Description of the test set. */
                 description?: string;
             };
             header?: never;
@@ -7494,6 +7565,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the test set. */
                 testset: string;
             };
             cookie?: never;
@@ -7529,10 +7601,12 @@ export interface operations {
     archive_testset: {
         parameters: {
             query?: {
+                /** @description Whether to delete it permanently (admin only). */
                 purge?: boolean;
             };
             header?: never;
             path: {
+                /** @description Id of the test set. */
                 testset: string;
             };
             cookie?: never;
@@ -7568,6 +7642,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the test set. */
                 testset: string;
             };
             cookie?: never;
@@ -7622,6 +7697,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the test set. */
                 testset: string;
             };
             cookie?: never;
@@ -7665,10 +7741,12 @@ export interface operations {
                 types?: "auto" | "text";
                 /** @description CSV only: the cell delimiter (default: detected). */
                 delimiter?: string | null;
+                /** @description Description of the new revision. */
                 message?: string;
             };
             header?: never;
             path: {
+                /** @description Id of the test set. */
                 testset: string;
             };
             cookie?: never;
@@ -7718,6 +7796,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the test set. */
                 testset: string;
             };
             cookie?: never;
@@ -7755,6 +7834,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the test set. */
                 testset: string;
             };
             cookie?: never;
@@ -7846,7 +7926,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the test set. */
                 testset: string;
+                /** @description A revision number, a digest or digest prefix, or `head`. */
                 revision: string;
             };
             cookie?: never;
@@ -7882,12 +7964,16 @@ export interface operations {
     export_testset: {
         parameters: {
             query?: {
+                /** @description The file format. */
                 format?: "jsonl" | "json" | "csv" | "parquet";
+                /** @description Whether to include the ids of rows. */
                 ids?: boolean;
             };
             header?: never;
             path: {
+                /** @description Id of the test set. */
                 testset: string;
+                /** @description A revision number, a digest or digest prefix, or `head`. */
                 revision: string;
             };
             cookie?: never;
@@ -7934,7 +8020,9 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the test set. */
                 testset: string;
+                /** @description A revision number, a digest or digest prefix, or `head`. */
                 revision: string;
             };
             cookie?: never;
@@ -7972,8 +8060,11 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the test set. */
                 testset: string;
+                /** @description A revision number, a digest or digest prefix, or `head`. */
                 revision: string;
+                /** @description Id of the row. */
                 row: string;
             };
             cookie?: never;
@@ -8011,6 +8102,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the test set. */
                 testset: string;
             };
             cookie?: never;
@@ -8083,8 +8175,11 @@ export interface operations {
             query?: {
                 /** @description Text to search for, matched literally. */
                 search?: string | null;
+                /** @description Name of a workflow. */
                 workflow?: string | null;
+                /** @description Whether the thread is pinned. */
                 pinned?: boolean | null;
+                /** @description Where the thread comes from, such as `playground`, `copy` or `import`. */
                 origin?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -8168,12 +8263,17 @@ export interface operations {
     export_threads: {
         parameters: {
             query?: {
+                /** @description The file format. */
                 format?: "jsonl" | "messages";
+                /** @description Which branches to export. */
                 branches?: "current" | "all";
                 /** @description Text to search for, matched literally. */
                 search?: string | null;
+                /** @description Name of a workflow. */
                 workflow?: string | null;
+                /** @description Whether the thread is pinned. */
                 pinned?: boolean | null;
+                /** @description Where the thread comes from, such as `playground`, `copy` or `import`. */
                 origin?: string | null;
             };
             header?: never;
@@ -8351,6 +8451,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the thread. */
                 thread: string;
             };
             cookie?: never;
@@ -8386,10 +8487,12 @@ export interface operations {
     delete_thread: {
         parameters: {
             query?: {
+                /** @description Whether to delete the traces of its runs, too. */
                 traces?: boolean;
             };
             header?: never;
             path: {
+                /** @description Id of the thread. */
                 thread: string;
             };
             cookie?: never;
@@ -8425,6 +8528,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the thread. */
                 thread: string;
             };
             cookie?: never;
@@ -8476,6 +8580,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the thread. */
                 thread: string;
             };
             cookie?: never;
@@ -8526,11 +8631,14 @@ export interface operations {
     export_thread: {
         parameters: {
             query?: {
+                /** @description The file format. */
                 format?: "jsonl" | "messages" | "html";
+                /** @description Which branches to export. */
                 branches?: "current" | "all";
             };
             header?: never;
             path: {
+                /** @description Id of the thread. */
                 thread: string;
             };
             cookie?: never;
@@ -8575,6 +8683,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the thread. */
                 thread: string;
             };
             cookie?: never;
@@ -8612,6 +8721,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the thread. */
                 thread: string;
             };
             cookie?: never;
@@ -8656,11 +8766,14 @@ export interface operations {
     delete_message: {
         parameters: {
             query?: {
+                /** @description What happens to the messages below: `keep` moves them up to the parent. */
                 below?: "delete" | "keep";
             };
             header?: never;
             path: {
+                /** @description Id of the thread. */
                 thread: string;
+                /** @description Id of the message. */
                 message: string;
             };
             cookie?: never;
@@ -8701,6 +8814,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the thread. */
                 thread: string;
             };
             cookie?: never;
@@ -8738,6 +8852,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the thread. */
                 thread: string;
             };
             cookie?: never;
@@ -9197,7 +9312,9 @@ export interface operations {
     trace_stats: {
         parameters: {
             query?: {
+                /** @description Length of a time step. */
                 by?: "minute" | "hour" | "day";
+                /** @description What to group by. */
                 group?: "workflow" | "model" | "status" | "kind" | "service" | "user" | "session" | null;
                 /** @description A filter as JSON, as in the body of a query. */
                 filter?: string | null;
@@ -9245,6 +9362,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the trace. */
                 trace: string;
             };
             cookie?: never;
@@ -9280,10 +9398,12 @@ export interface operations {
     get_trace_conversation: {
         parameters: {
             query?: {
+                /** @description Whether to return long texts in full. */
                 whole?: boolean;
             };
             header?: never;
             path: {
+                /** @description Id of the trace. */
                 trace: string;
             };
             cookie?: never;
@@ -9321,6 +9441,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the trace. */
                 trace: string;
             };
             cookie?: never;
@@ -9358,6 +9479,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the trace. */
                 trace: string;
             };
             cookie?: never;
@@ -9400,6 +9522,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the trace. */
                 trace: string;
             };
             cookie?: never;
@@ -9437,6 +9560,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the trace. */
                 trace: string;
             };
             cookie?: never;
@@ -9490,6 +9614,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the trace. */
                 trace: string;
             };
             cookie?: never;
@@ -9525,6 +9650,7 @@ export interface operations {
     export_variants: {
         parameters: {
             query?: {
+                /** @description Name of a workflow. */
                 workflow?: string | null;
             };
             header?: never;
@@ -9562,6 +9688,7 @@ export interface operations {
     import_variants: {
         parameters: {
             query?: {
+                /** @description Whether to only report what would be imported. */
                 dry_run?: boolean;
             };
             header?: never;
@@ -9613,6 +9740,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the variant. */
                 variant: string;
             };
             cookie?: never;
@@ -9650,6 +9778,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the variant. */
                 variant: string;
             };
             cookie?: never;
@@ -9685,6 +9814,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the variant. */
                 variant: string;
             };
             cookie?: never;
@@ -9728,11 +9858,14 @@ export interface operations {
     compare_variants: {
         parameters: {
             query: {
+                /** @description The newer version: a number, or a reference such as `other:1`. */
                 to: string;
+                /** @description The older version: a number, or a reference such as `other:1`. */
                 from: string;
             };
             header?: never;
             path: {
+                /** @description Id of the variant. */
                 variant: string;
             };
             cookie?: never;
@@ -9775,6 +9908,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Id of the variant. */
                 variant: string;
             };
             cookie?: never;
@@ -9812,6 +9946,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the variant. */
                 variant: string;
             };
             cookie?: never;
@@ -9858,7 +9993,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the variant. */
                 variant: string;
+                /** @description Number of the version. */
                 number: number;
             };
             cookie?: never;
@@ -9967,6 +10104,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the saved view. */
                 view: string;
             };
             cookie?: never;
@@ -10011,6 +10149,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Id of the saved view. */
                 view: string;
             };
             cookie?: never;
@@ -10094,6 +10233,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Name of the workflow. */
                 name: string;
             };
             cookie?: never;
@@ -10131,6 +10271,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Name of the workflow. */
                 name: string;
             };
             cookie?: never;
@@ -10166,6 +10307,7 @@ export interface operations {
     list_variants: {
         parameters: {
             query?: {
+                /** @description Whether to include archived ones. */
                 archived?: boolean;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -10174,6 +10316,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Name of the workflow. */
                 workflow: string;
             };
             cookie?: never;
@@ -10211,6 +10354,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Name of the workflow. */
                 workflow: string;
             };
             cookie?: never;

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 from litestar import Response, delete, get, post
-from litestar.params import FromPath
+from litestar.params import PathParameter
 from sqlalchemy import Connection
 
 from palaver.core.descriptions import check_workflow_name
@@ -98,6 +98,9 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Only return what would be connected."""
 
 
+ConnectionName = Annotated[str, PathParameter(description="Name of the connection.")]
+
+
 class ConnectionController(ApiController):
     path = "/api/connections"
 
@@ -166,7 +169,7 @@ class ConnectionController(ApiController):
         return await self.connection_sync.apply_change(lambda: run_idempotent(request, self.database, raw, work))
 
     @delete("/{name:str}", operation_id="disconnect", summary="Remove a connection; its threads are kept")
-    async def disconnect(self, request: ApiRequest, name: FromPath[str]) -> None:
+    async def disconnect(self, request: ApiRequest, name: ConnectionName) -> None:
         require_default_project(request)
         if not await self.connection_sync.apply_change(
             lambda: self.database.write(connection_store.delete_connection, DEFAULT_PROJECT, name)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 from litestar import Response, delete, get, post
-from litestar.params import FromPath, QueryParameter
+from litestar.params import PathParameter, QueryParameter
 from sqlalchemy import Connection
 
 from palaver.core.api_keys import ALL_SCOPES, check_project
@@ -35,6 +35,7 @@ from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window
 from palaver.storage.projects import Project
 
+ProjectName = Annotated[str, PathParameter(description="Name of the project.")]
 Confirm = Annotated[str | None, QueryParameter(description="The name of the project, as confirmation.")]
 log = logging.getLogger("palaver.server")
 _erasure_tasks: set[asyncio.Task[None]] = set()  # The event loop holds only weak references to tasks.
@@ -91,7 +92,7 @@ class ProjectController(ApiController):
         return object_response(request, view, status=201, location=f"{self.settings.root_path}/api/projects/{name}")
 
     @delete("/{name:str}", operation_id="erase_project", summary="Erase a project with all its data", status_code=202)
-    async def erase_project(self, request: ApiRequest, name: FromPath[str], confirm: Confirm = None) -> None:
+    async def erase_project(self, request: ApiRequest, name: ProjectName, confirm: Confirm = None) -> None:
         require_default_project(request)
         for key in await self.database.write(_close_project, name, confirm):
             self.authenticator.invalidate(key)

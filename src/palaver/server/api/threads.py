@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from sqlalchemy import Connection
 
 from palaver.core import dialects
-from palaver.core.boards import Cell as BoardCell
+from palaver.core.boards import Cell
 from palaver.core.extraction import truncation
 from palaver.core.history_validation import HistoryLimits, check_history_limits, validate_history
 from palaver.core.messages import Message, Part, Role, has_files
@@ -217,7 +217,7 @@ _ERASE_BATCH_SIZE = 500
 """Runs whose spans are deleted together."""
 
 
-class Cell(msgspec.Struct, frozen=True):
+class ThreadCell(msgspec.Struct, frozen=True):
     """The board cell to store the thread in."""
 
     board: _Id
@@ -235,7 +235,7 @@ class CreateThread(msgspec.Struct, frozen=True, kw_only=True):
     title: Title | None = None
     messages: Any = ()
     """A list in any supported dialect."""
-    cell: Cell | None = None
+    cell: ThreadCell | None = None
 
 
 class ThroughNode(msgspec.Struct, frozen=True):
@@ -310,7 +310,7 @@ class ThreadController(ApiController):
         def work(db: Connection) -> HttpResponse:
             created = threads.create_thread(db, project, new_thread, attach_files(db, project, messages, raw))
             if body.cell is not None:
-                cell = BoardCell(row=body.cell.row, column=body.cell.column, thread=thread_id)
+                cell = Cell(row=body.cell.row, column=body.cell.column, thread=thread_id)
                 boards.fill_cells(db, project, body.cell.board, [cell])
             return _created_response(created, self.settings)
 
