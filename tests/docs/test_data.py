@@ -14,6 +14,8 @@ from palaver_jobchat.settings import read_settings as read_jobchat_settings
 from tests.docs.pages import PAGES, ROOT, page_name, pages_with
 
 SNIPPETS = [path.read_text("utf-8") for path in sorted((ROOT / "tests/conformance/snippets").iterdir())]
+RUN_BY_OTHER_TESTS = {"docs/guides/production-traces.md": "tests/conformance/telemetry/test_guide.py"}
+"""Pages with JavaScript that is no snippet, and the tests that run it."""
 ENTRY_POINT_GROUPS = {"palaver.workflows", "palaver.evaluators", "palaver.testsets", "palaver.frameworks"}
 """The groups of entry points, as in pyproject.toml."""
 OTHER_VARIABLES = {
@@ -65,7 +67,7 @@ def test_every_toml_block_has_valid_settings_or_entry_points(page: str, tmp_path
         read_jobchat_settings({}, tmp_path)
 
 
-@pytest.mark.parametrize("page", pages_with("js", "ts"))
+@pytest.mark.parametrize("page", sorted(pages_with("js", "ts").keys() - RUN_BY_OTHER_TESTS.keys()))
 def test_every_block_of_javascript_is_run_by_the_conformance_tests(page: str) -> None:
     others = [f"{page}:{block.line}" for block in pages_with("js", "ts")[page] if block.source not in SNIPPETS]
 
