@@ -34,7 +34,7 @@ def test_the_changelog_begins_with_the_current_version() -> None:
 
 
 def test_the_lock_files_have_hashes_and_no_urls() -> None:
-    assert [path.name for path in LOCKS] == ["build.txt", "dev.txt", "peers.txt", "phoenix.txt", "run.txt"]
+    assert [path.name for path in LOCKS] == ["build.txt", "demo.txt", "dev.txt", "peers.txt", "phoenix.txt", "run.txt"]
     for path in LOCKS:
         lock = path.read_text("utf-8")
         assert "--hash=sha256:" in lock

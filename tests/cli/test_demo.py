@@ -1,9 +1,11 @@
 """`palaver demo`: the data that it starts with, and that changes persist."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +126,23 @@ def test_fresh_is_refused_for_a_configured_database(tmp_path: Path) -> None:
         "error: --fresh can't be combined with a configured database (setting 'db').\nTry 'palaver demo --help'.\n",
     )
     assert configured_db.read_bytes() == b"mine"
+
+
+def test_the_demo_prints_its_address_once_and_what_to_try(tmp_path: Path) -> None:
+    with demo_process(tmp_path) as first:
+        assert re.fullmatch(r"Adding sample data … \d+ s", first.lines[1])
+        assert first.stop() == 0
+    with demo_process(tmp_path) as second:
+        httpx.get(f"{second.url}/api/bootstrap", trust_env=False, timeout=60)
+        assert second.stop() == 0
+
+    assert second.lines == [
+        f"Palaver {version('palaver')} with 5 sample workflows: eliza, calculator, headline, echo, job_chat",
+        "Using the data of your previous demo (--fresh starts over).",
+        "",
+        f"Serving at {second.url}  (Ctrl+C to stop)",
+        (
+            'Try: open the address in a browser, choose calculator and ask "What is 2 + 3 * 4?", or follow the tour in'
+            " the sidebar."
+        ),
+    ]

@@ -90,8 +90,8 @@ def test_the_demo_takes_the_next_free_port_and_serves_its_samples_and_job_chat(t
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment)
         assert process.stderr is not None
         try:
-            lines = [process.stderr.readline().split() for _ in range(6)]
-            url = lines[5][2]
+            lines = [process.stderr.readline() for _ in range(3)]
+            url = lines[2].split()[2]
             page = httpx.get(url, trust_env=False, timeout=30)
             description = httpx.get(f"{url}/api/workflows/eliza", trust_env=False, timeout=30).json()
         finally:
@@ -99,13 +99,7 @@ def test_the_demo_takes_the_next_free_port_and_serves_its_samples_and_job_chat(t
             assert process.wait(60) == 0
             process.stderr.close()
 
-    assert [line[:2] for line in lines[:5]] == [
-        ["eliza", "chat"],
-        ["calculator", "chat"],
-        ["headline", "workflow"],
-        ["echo", "workflow"],
-        ["job_chat", "chat"],
-    ]
+    assert lines[0].endswith(" with 5 sample workflows: eliza, calculator, headline, echo, job_chat\n")
     assert url != f"http://127.0.0.1:{port}"
     assert page.status_code == 200
     assert f"curl {url}/eliza/invoke" in description["snippets"][0]["code"]

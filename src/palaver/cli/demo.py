@@ -7,6 +7,7 @@ import time
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from palaver.cli.serve import serve
 from palaver.discovery.workflow_loader import load_installed
 from palaver.errors import PalaverError
 from palaver.outbound import client as outbound
-from palaver.server.settings import read_settings
+from palaver.server.settings import Settings, read_settings
 from palaver.storage.file_lock import is_locked
 from palaver.storage.paths import MEMORY_URL, default_path, lock_path
 from palaver.workflows.workflow import Workflow
@@ -39,15 +40,31 @@ def command(no_browser: bool, fresh: bool, **flags: Any) -> None:
       palaver demo --fresh --port 9000 --no-browser
     """
     settings, sources = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
-    open_page: Callable[[str], None] = (lambda _url: None) if no_browser else _open_browser
     if settings.db and fresh:
         raise click.UsageError("--fresh can't be combined with a configured database (setting 'db').")
-    if settings.db:  # The user's own database: no sample data is added.
-        serve(_sample_workflows(), settings, sources=sources, use_next_port=True, on_started=open_page)
-        return
-    shows_tour = settings.tour or sources["tour"] == "default"  # On unless the user turned it off.
-    settings = msgspec.structs.replace(settings, db=_demo_database(fresh=fresh), tour=shows_tour)
-    serve(_sample_workflows(), settings, sources=sources, use_next_port=True, on_started=_fill_then_open(open_page))
+    fills = not settings.db  # No sample data is added to the user's own database.
+    if fills:
+        shows_tour = settings.tour or sources["tour"] == "default"  # On unless the user turned it off.
+        settings = msgspec.structs.replace(settings, db=_demo_database(fresh=fresh), tour=shows_tour)
+
+    def on_ready(url: str) -> None:
+        click.echo(f"\nServing at {url}  (Ctrl+C to stop)\n{_suggestion(settings)}", err=True)
+        if not no_browser:
+            _open_browser(url)
+
+    workflows = _sample_workflows()
+    names = ", ".join(workflow.description.name for workflow in workflows)
+    click.echo(f"Palaver {version('palaver')} with {len(workflows)} sample workflows: {names}", err=True)
+    on_started = _fill_then(on_ready) if fills else on_ready
+    if not settings.debug:
+        logging.getLogger("palaver.access").addFilter(_drop_record)
+    serve(workflows, settings, sources=sources, use_next_port=True, on_started=on_started)
+
+
+def _suggestion(settings: Settings) -> str:
+    """Return one line on what to try first."""
+    tour = ", or follow the tour in the sidebar" if settings.tour else ""
+    return f'Try: open the address in a browser, choose calculator and ask "What is 2 + 3 * 4?"{tour}.'
 
 
 def _sample_workflows() -> list[Workflow]:
@@ -69,55 +86,49 @@ def _demo_database(*, fresh: bool) -> str:
     return str(path)
 
 
-def _fill_then_open(open_page: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a callback that fills the demo once it serves, and then opens the page."""
+def _fill_then(on_ready: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a callback that fills the demo once it serves, and then calls `on_ready`."""
     tasks: set[asyncio.Task[None]] = set()  # The loop holds weak references only.
 
     def on_started(url: str) -> None:
-        task = asyncio.get_running_loop().create_task(_fill(url, open_page))
+        task = asyncio.get_running_loop().create_task(_fill(url, on_ready))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
     return on_started
 
 
-async def _fill(url: str, open_page: Callable[[str], None]) -> None:
+async def _fill(url: str, on_ready: Callable[[str], None]) -> None:
     import httpx  # Imported late: --help must not wait for it.
 
     from palaver.demo.sample_data import create_sample_data
 
-    start, has_filled = time.monotonic(), False
+    start, has_started = time.monotonic(), False
 
-    def print_progress(line: str) -> None:
-        nonlocal has_filled
-        has_filled = True
-        click.echo(f"  adding sample data: {line}", err=True)
+    def report_start() -> None:
+        nonlocal has_started
+        has_started = True
+        click.echo("Adding sample data …", err=True, nl=False)
 
-    log = logging.getLogger("palaver.access")
-    log.addFilter(_drop_record)
     try:
         async with outbound() as http:
             http.base_url = url
-            await create_sample_data(http, print_progress)
-        elapsed_s = time.monotonic() - start
-        status = (
-            f"Sample data added in {elapsed_s:.1f} s."
-            if has_filled
-            else "Using the data of your previous demo (--fresh starts over)."
-        )
-        click.echo(f"{status} Open {url}", err=True)
+            await create_sample_data(http, report_start)
+        if has_started:
+            click.echo(f" {time.monotonic() - start:.0f} s", err=True)
+        else:
+            click.echo("Using the data of your previous demo (--fresh starts over).", err=True)
     except (httpx.HTTPError, PalaverError) as error:
         reason = str(error).partition("\n")[0]
         click.echo(
-            f"warning: Some sample data is missing: {reason}. The demo still works; --fresh tries again.", err=True
+            f"\nwarning: Some sample data is missing: {reason}. The demo still works; --fresh tries again.", err=True
         )
     finally:
-        log.removeFilter(_drop_record)
-        open_page(url)
+        on_ready(url)
 
 
 def _drop_record(_record: logging.LogRecord) -> bool:
-    """Hide access log lines while the demo is filled."""
+    """Hide the access log, which would scroll the address away."""
     return False
 
 

@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,11 +99,14 @@ def serve(
     *,
     sources: Mapping[str, Source],
     use_next_port: bool = False,
-    on_started: Any = None,
+    on_started: Callable[[str], None] | None = None,
     inherited: "InheritedSockets | None" = None,
     evaluators: Sequence[DeclaredEvaluator] = (),
 ) -> None:
-    """Serve until stopped; prints a line per workflow and the address."""
+    """Serve until stopped.
+
+    Calls `on_started` with the address, or without it, prints a line per workflow and the address.
+    """
     from palaver.server.app import Server
     from palaver.server.exposure import require_key_if_exposed
     from palaver.server.serve import open_locked_database, open_socket, run_server
@@ -124,20 +127,26 @@ def serve(
             return
         with database_failures():
             listener = open_socket(settings, or_next=use_next_port)
-        server_url = _announce(registry, settings, listener.getsockname()[1])
-        run_server(server, listener, started=(lambda: on_started(server_url)) if on_started else lambda: None)
+        port = listener.getsockname()[1]
+        if on_started is not None:
+            run_server(server, listener, started=lambda: on_started(_server_url(settings, port)))
+            return
+        _announce(registry, settings, port)
+        run_server(server, listener)
 
 
-def _announce(workflows: Iterable[Workflow], settings: Settings, port: int) -> str:
+def _server_url(settings: Settings, port: int) -> str:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    url = f"http://{host}:{port}{settings.root_path}"
+    return f"http://{host}:{port}{settings.root_path}"
+
+
+def _announce(workflows: Iterable[Workflow], settings: Settings, port: int) -> None:
     width = max(len(workflow.description.name) for workflow in workflows)
     for workflow in workflows:
         kind = "chat" if workflow.description.is_chat else "remote" if _is_undiscovered(workflow) else "workflow"
         click.echo(f"{workflow.description.name:<{width}}  {kind:<8}  {workflow.place}", err=True)
     workers_text = f" with {settings.workers} workers" if settings.workers > 1 else ""
-    click.echo(f"Serving at {url}{workers_text}  (Ctrl+C to stop)", err=True)
-    return url
+    click.echo(f"Serving at {_server_url(settings, port)}{workers_text}  (Ctrl+C to stop)", err=True)
 
 
 def _is_undiscovered(workflow: Workflow) -> bool:

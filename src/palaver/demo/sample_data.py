@@ -187,18 +187,20 @@ def _any_value(value: Any) -> dict[str, Any]:
 _COLLECTIONS = ("threads", "boards", "testsets", "evaluations")
 
 
-async def create_sample_data(http: httpx.AsyncClient, report_progress: Callable[[str], None]) -> None:
-    """Create the sample data, unless the server already has threads, boards, test sets or evaluations."""
+async def create_sample_data(http: httpx.AsyncClient, report_start: Callable[[], None]) -> None:
+    """Create the sample data, unless the server already has threads, boards, test sets or evaluations.
+
+    Calls `report_start` before the first is created.
+    """
     if any([(await _get(http, f"/api/{name}?limit=1"))["data"] for name in _COLLECTIONS]):
         return
+    report_start()
     await _post(http, "/api/workflows/calculator/variants", HASTY_VARIANT)
-    report_progress("a test set and two evaluations")
     await _create_evaluations(http)
-    report_progress("boards that compare variants")
     await _create_headline_board(http)
     await _create_chat_board(http)  # The page opens with the board that was saved last.
-    report_progress("conversations and a trace from another program")  # Last, so that lists of traces begin with them.
     await _post(http, "/api/online", LIVE_EVALUATOR)
+    # Conversations and a trace of another program: last, so that lists of traces begin with them.
     await asyncio.gather(
         *(_create_thread(http, workflow, variant, messages) for workflow, variant, messages in CONVERSATIONS)
     )
