@@ -1,6 +1,7 @@
 """Every page of the docs is in the navigation of the site, and no link is broken."""
 
 import re
+import runpy
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,7 @@ def test_the_navigation_of_the_site_has_every_page() -> None:
     navigation = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]["nav"]
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
 
+    pages |= set(runpy.run_path(str(ROOT / "build_docs.py"))["REPOSITORY_PAGES"].values())
     assert sorted(navigation_pages(navigation)) == sorted(page for page in pages if not page.startswith("decisions/0"))
 
 

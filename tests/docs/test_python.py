@@ -1,4 +1,7 @@
-"""Every Python block of the docs runs: the blocks of a page in order, in one module, in an empty folder."""
+"""Every Python block of the docs runs: the blocks of a page in order, in one module, in an empty folder.
+
+The programs of walkthroughs are run by test_walkthroughs.py.
+"""
 
 import sys
 from pathlib import Path
@@ -7,8 +10,9 @@ from types import ModuleType
 import pytest
 
 from tests.docs.pages import ROOT, pages_with
+from tests.docs.walkthrough import is_walkthrough
 
-BLOCKS_BY_PAGE = pages_with("python")
+BLOCKS_BY_PAGE = {page: blocks for page, blocks in pages_with("python").items() if not is_walkthrough(page)}
 
 
 @pytest.mark.parametrize("page", BLOCKS_BY_PAGE)

@@ -3,7 +3,8 @@
 Palaver commands that need no server and no network are run, in a folder with the files that they name and in the home
 folder of a new user; others are only parsed, which finds unknown options. Servers must use the databases in which the
 page creates keys, and must not refuse to start. Requests of curl are sent to a server in this process; with an ellipsis
-in them, only the route and the JSON body are checked. Other programs must be known.
+in them, only the route and the JSON body are checked. Other programs must be known. test_walkthroughs.py runs the
+commands of walkthroughs, with their servers.
 """
 
 import asyncio
@@ -25,8 +26,10 @@ from tests.docs.pages import PAGES, ROOT, Block, page_name, pages_with
 from tests.docs.reader_folder import EARLIER_COMMANDS, create_reader_folder
 from tests.docs.server_databases import check_servers
 from tests.docs.shell import ShellCall, calls, exported_variables
+from tests.docs.walkthrough import is_walkthrough
 
 BLOCKS_BY_PAGE = pages_with("sh", "bash")
+PAGES_TO_RUN = [page for page in BLOCKS_BY_PAGE if not is_walkthrough(page)]
 SKIPPED_COMMANDS = {"serve", "demo", "worker", "chat", "conform", "doctor", "fake-model", "adaptor", "trace tail"}
 """Commands that run until stopped, or that inspect this machine or the network."""
 REMOTE_URL_PREFIXES = ("http://", "https://", "postgresql://")
@@ -83,7 +86,7 @@ def folder(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return workdir
 
 
-@pytest.mark.parametrize("page", BLOCKS_BY_PAGE)
+@pytest.mark.parametrize("page", PAGES_TO_RUN)
 def test_every_shell_line_on_a_page_works(page: str, folder: Path, machine: Path, tmp_path: Path) -> None:
     for arguments in EARLIER_COMMANDS.get(page, ()):
         run_command(ShellCall(program="palaver", arguments=tuple(arguments)), machine)
@@ -107,7 +110,7 @@ def test_every_shell_line_on_a_page_works(page: str, folder: Path, machine: Path
         asyncio.run(send_requests(requests))
 
 
-@pytest.mark.parametrize("page", BLOCKS_BY_PAGE)
+@pytest.mark.parametrize("page", PAGES_TO_RUN)
 def test_every_server_on_a_page_starts_and_finds_the_keys_of_the_page(page: str, folder: Path, tmp_path: Path) -> None:
     earlier = [ShellCall(program="palaver", arguments=tuple(arguments)) for arguments in EARLIER_COMMANDS.get(page, ())]
     blocks = [(f"{page}:{block.line}", block_calls) for block, block_calls in page_calls(page, folder, tmp_path)]
