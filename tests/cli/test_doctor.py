@@ -20,10 +20,13 @@ from palaver.cli.doctor import checks
 from palaver.cli.doctor import settings as set_
 from palaver.cli.doctor.checks import Check, ClockReading, ok, problem, summarize_checks, warning
 from palaver.cli.main import cli
+from palaver.discovery.workflow_loader import load_installed
+from palaver.errors import PalaverError
 from palaver.server.settings import Settings, read_settings
 from palaver.storage.database import open_database
 from palaver.storage.diagnostics import DatabaseReport
 from palaver.storage.migrations.upgrade import SCHEMA_VERSION, SchemaState
+from palaver.workflows.workflow import Workflow
 from tests.cli.probe_servers import running_server
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -306,8 +309,8 @@ INSTALL_JOB_CHAT = "Run `pip install 'palaver[jobchat]'`."
 @pytest.mark.parametrize(
     ("lookup", "expected"),
     [
-        (installed(), ok("extras", f"jobchat is not installed (optional: {JOB_CHAT_DESCRIPTION}).",
-                    INSTALL_JOB_CHAT)),
+        (installed(), ok("extras", "Not installed, optional: jobchat.",
+                    "To add one, run e.g. `pip install 'palaver[jobchat]'`.")),
         (installed(beta="2", gamma="3.1.0"), ok("extras", f"jobchat is installed ({JOB_CHAT_DESCRIPTION}).")),
         (installed(beta="2"), warning("extras", "jobchat is partially installed: gamma is missing.",
                                  INSTALL_JOB_CHAT)),
@@ -528,6 +531,54 @@ def test_a_good_installation_has_no_problems(file: Path, monkeypatch: pytest.Mon
     assert result.return_value == 0
     assert f"✓ database  Schema version {SCHEMA_VERSION} (up to date).\n" in result.output
     assert "problem: " not in result.output
+
+
+def test_only_settings_that_differ_from_their_defaults_are_listed_unless_all_are_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PALAVER_DB", raising=False)
+    count = len(msgspec.structs.fields(Settings))
+
+    def listed(*arguments: str, **env: str) -> list[str]:
+        _, _, rest = doctor(*arguments, **env).output.partition("\nSettings\n")
+        return rest.partition("\n\n")[0].splitlines()
+
+    assert listed() == [f"  All {count} have their default values (--all lists them)."]
+    assert listed(PALAVER_PORT="0", PALAVER_DEBUG="true") == [
+        "  port   0                env",
+        "  debug  true             env",
+        f"  {count - 2} others have their default values (--all lists them).",
+    ]
+    assert len(listed("--all")) == count
+
+
+def test_an_installed_workflow_without_its_extra_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_without_extra(name: str) -> Workflow:
+        if name == "job_chat":
+            raise PalaverError("Job Chat requires additional packages. Install them with: pip …") from ImportError()
+        if name == "echo":
+            raise PalaverError("It is broken.")
+        return load_installed(name)
+
+    monkeypatch.setattr("palaver.cli.doctor.command.load_installed", load_without_extra)
+    report_json = msgspec.json.decode(doctor("--json", PALAVER_PORT="0").output)
+
+    assert [row["name"] for row in report_json["workflows"]] == ["calculator", "eliza", "headline"]
+    assert [check for check in report_json["checks"] if check["subject"] == "workflows"] == [
+        {
+            "subject": "workflows",
+            "sign": "problem",
+            "says": "echo is not available: It is broken.",
+            "do": "",
+        },
+        {
+            "subject": "workflows",
+            "sign": "ok",
+            "says": "job_chat is not available: Job Chat requires additional packages.",
+            "do": "Install them with: pip …",
+        },
+    ]
 
 
 def test_problems_are_listed_with_a_remedy_and_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

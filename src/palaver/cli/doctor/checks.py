@@ -136,18 +136,24 @@ def check_packages(lines: Sequence[str] | None = None, lookup: VersionLookup = i
         yield ok("packages", f"All {count} required packages are installed.")
     if lookup("uvloop") is None and os.name != "nt":
         yield problem("packages", "uvloop is not installed. Streaming will be slower.", "Run `pip install uvloop`.")
+    yield from _check_extras(requirements, lookup)
+
+
+def _check_extras(requirements: Sequence[Requirement], lookup: VersionLookup) -> Iterator[Check]:
+    missing: list[str] = []
     for extra in sorted({requirement.extra for requirement in requirements if requirement.extra is not None}):
-        yield _check_extra(extra, [requirement for requirement in requirements if requirement.extra == extra], lookup)
-
-
-def _check_extra(extra: str, requirements: Sequence[Requirement], lookup: VersionLookup) -> Check:
-    purpose, install = EXTRA_PURPOSES.get(extra, "more features"), f"Run `pip install 'palaver[{extra}]'`."
-    faults = [fault for requirement in requirements if (fault := _requirement_fault(requirement, lookup))]
-    if not faults:
-        return ok("extras", f"{extra} is installed ({purpose}).")
-    if all(lookup(requirement.name) is None for requirement in requirements):
-        return ok("extras", f"{extra} is not installed (optional: {purpose}).", install)
-    return warning("extras", f"{extra} is partially installed: {'; '.join(faults)}.", install)
+        required = [requirement for requirement in requirements if requirement.extra == extra]
+        faults = [fault for requirement in required if (fault := _requirement_fault(requirement, lookup))]
+        if not faults:
+            yield ok("extras", f"{extra} is installed ({EXTRA_PURPOSES.get(extra, 'more features')}).")
+        elif all(lookup(requirement.name) is None for requirement in required):
+            missing.append(extra)
+        else:
+            install = f"Run `pip install 'palaver[{extra}]'`."
+            yield warning("extras", f"{extra} is partially installed: {'; '.join(faults)}.", install)
+    if missing:
+        advice = f"To add one, run e.g. `pip install 'palaver[{missing[0]}]'`."
+        yield ok("extras", f"Not installed, optional: {', '.join(missing)}.", advice)
 
 
 def _requirement_fault(requirement: Requirement, lookup: VersionLookup) -> str:
@@ -441,8 +447,7 @@ def _check_database_modes(path: Path | None) -> Iterator[Check]:
     if path is None or not path.exists():
         return
     for exposure in permission_warnings(path):
-        message, _, command = exposure.partition(": ")
-        yield problem("files", f"{message}.", f"Run `{command}`.")
+        yield problem("files", *split_advice(exposure))
     for backup in sorted(path.parent.glob(f"{path.name}.*.backup")):
         if _file_mode(backup) & _OTHERS_READ_BITS:
             yield _readable_problem(backup, "a copy of the database")

@@ -35,15 +35,24 @@ _LISTED_PACKAGES = ("palaver", "msgspec", "litestar", "uvicorn", "uvloop", "http
 @click.option("--key-file", metavar="FILE", help="With --attack: read the API key from FILE (- for standard input).")
 @click.option("--yes-it-is-mine", "is_mine", is_flag=True, help="With --attack: allow a server on another machine.")
 @db_option
+@click.option(
+    "--all", "shows_all", is_flag=True, help="List all settings, not only those that differ from their defaults."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    targets: tuple[str, ...], attack: str | None, key_file: str | None, is_mine: bool, db: str | None, as_json: bool
+    targets: tuple[str, ...],
+    attack: str | None,
+    key_file: str | None,
+    is_mine: bool,
+    db: str | None,
+    shows_all: bool,
+    as_json: bool,
 ) -> int:
     """Check the installation, or probe a server for security problems.
 
-    Show all settings with their sources, and check packages, settings, database,
-    port, file permissions, clocks and the workflows of TARGET. Nothing is
-    created or changed. Exit code 1 means that a problem was found.
+    Check packages, settings, database, port, file permissions, clocks and the
+    workflows of TARGET, and list the settings that differ from their defaults.
+    Nothing is created or changed. Exit code 1 means that a problem was found.
 
     With --attack, send harmless attack requests to a running server: foreign
     Host and Origin headers, missing and invalid keys, unusual paths and bodies,
@@ -59,25 +68,27 @@ def command(
       palaver doctor --attack https://chat.example.org --yes-it-is-mine
     """
     if attack is not None:
-        if targets or db is not None:
-            raise click.UsageError("--attack can't be combined with TARGET or --db.")
+        if targets or db is not None or shows_all:
+            raise click.UsageError("--attack can't be combined with TARGET, --db or --all.")
         from palaver.cli.security_probe.probe import probe_server
 
         return probe_server(attack, key_file=key_file, is_mine=is_mine, as_json=as_json)
     if key_file is not None or is_mine:
         raise click.UsageError("--key-file and --yes-it-is-mine require --attack.")
-    return _run_checks(targets, db, as_json)
+    report = _run_checks(targets, db)
+    click.echo(format_json(report)) if as_json else _print_report(report, shows_all=shows_all)
+    return 1 if report["problems"] else 0
 
 
-def _run_checks(targets: tuple[str, ...], db: str | None, as_json: bool) -> int:
+def _run_checks(targets: tuple[str, ...], db: str | None) -> dict[str, Any]:
     from palaver.cli.doctor.checks import installed_version
 
     settings, sources = read_settings(flags={"db": db}, env=os.environ, folder=Path.cwd())
     checks = _collect_checks(settings, sources, settings.db or str(default_path()))
-    workflows, faults = _inspect_workflows(targets, settings)
-    checks += faults
+    workflows, workflow_checks = _inspect_workflows(targets, settings)
+    checks += workflow_checks
     problems = [check.line for check in checks if check.sign == "problem"]
-    report: dict[str, Any] = {
+    return {
         "python": platform.python_version(),
         "packages": {name: installed_version(name) for name in _LISTED_PACKAGES},
         "workflows": workflows,
@@ -88,11 +99,6 @@ def _run_checks(targets: tuple[str, ...], db: str | None, as_json: bool) -> int:
             for field in msgspec.structs.fields(Settings)
         ],
     }
-    if as_json:
-        click.echo(format_json(report))
-    else:
-        _print_report(report)
-    return 1 if problems else 0
 
 
 def _collect_checks(settings: Settings, sources: dict[str, Source], url: str) -> "list[Check]":
@@ -138,38 +144,68 @@ def _inspect_workflows(targets: tuple[str, ...], settings: Settings) -> "tuple[l
     from palaver.cli.doctor.checks import problem
 
     workflows: list[Workflow] = []
-    faults: list[Check] = []
-    try:
-        workflows = load(targets) if targets else [load_installed(name) for name in sorted(installed_workflows())]
-    except PalaverError as error:
-        faults.append(problem("workflows", error.message, ""))
+    checks: list[Check] = []
+    if targets:
+        try:
+            workflows = load(targets)
+        except PalaverError as error:
+            checks.append(problem("workflows", error.message, ""))
+    else:
+        workflows, checks = _load_installed_workflows()
     names = {workflow.description.name for workflow in workflows} | set(settings.connections)
     if targets and workflows and settings.default is not None and settings.default not in names:
         message = f"default: workflow {settings.default!r} not found."
-        faults.append(problem("workflows", message, f"Available: {', '.join(sorted(names))}."))
+        checks.append(problem("workflows", message, f"Available: {', '.join(sorted(names))}."))
     rows: list[dict[str, Any]] = []
     for workflow in workflows:
         description = workflow.description
         unknown = workflow.unknown_types if isinstance(workflow, FunctionWorkflow) else []
         row = {"name": description.name, "is_chat": description.is_chat, "place": workflow.place}
         rows.append(row | {"without_schema": unknown})
-    return rows, faults
+    return rows, checks
 
 
-def _print_report(report: dict[str, Any]) -> None:
+def _load_installed_workflows() -> "tuple[list[Workflow], list[Check]]":
+    """Load the workflows of installed packages. One whose extra is not installed is no problem."""
+    from palaver.cli.doctor.checks import ok, problem, split_advice
+
+    workflows: list[Workflow] = []
+    checks: list[Check] = []
+    for name in sorted(installed_workflows()):
+        try:
+            workflows.append(load_installed(name))
+        except PalaverError as error:
+            message = f"{name} is not available: {error.message}"
+            needs_extra = isinstance(error.__cause__, ImportError)
+            checks.append(ok("workflows", *split_advice(message)) if needs_extra else problem("workflows", message, ""))
+    return workflows, checks
+
+
+def _print_report(report: dict[str, Any], *, shows_all: bool) -> None:
     from palaver.cli.doctor.checks import print_checks
 
-    click.echo(f"Python {report['python']}")
-    click.echo("  ".join(f"{name} {version or '(not installed)'}" for name, version in report["packages"].items()))
-    click.echo("\nWorkflows")
+    versions = {"Python": report["python"], **report["packages"]}
+    click.echo("  ".join(f"{name} {version or '(not installed)'}" for name, version in versions.items()))
+    if report["workflows"]:
+        click.echo("\nWorkflows")
+    width = max((len(row["name"]) for row in report["workflows"]), default=0)
     for row in report["workflows"]:
         kind = "chat" if row["is_chat"] else "workflow"
         unknown = f"  (no schema for: {', '.join(row['without_schema'])})" if row["without_schema"] else ""
-        click.echo(f"  {row['name']:<14}  {kind:<8}  {row['place']}{unknown}")
+        click.echo(f"  {row['name']:<{width}}  {kind:<8}  {row['place']}{unknown}")
     click.echo("\nSettings")
-    width = max(len(row["name"]) for row in report["settings"])
-    for row in report["settings"]:
-        value = msgspec.json.encode(row["value"]).decode()
-        click.echo(f"  {row['name']:<{width}}  {printable(value):<15}  {row['source']}")
+    _print_settings(report["settings"], shows_all=shows_all)
     click.echo("\nChecks")
     print_checks(report["checks"])
+
+
+def _print_settings(rows: list[dict[str, Any]], *, shows_all: bool) -> None:
+    shown = [row for row in rows if shows_all or row["source"] != "default"]
+    width = max((len(row["name"]) for row in shown), default=0)
+    for row in shown:
+        value = msgspec.json.encode(row["value"]).decode()
+        click.echo(f"  {row['name']:<{width}}  {printable(value):<15}  {row['source']}")
+    hidden = len(rows) - len(shown)
+    if hidden:
+        others = f"{hidden} others have" if shown else f"All {hidden} have"
+        click.echo(f"  {others} their default values (--all lists them).")
