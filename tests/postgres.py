@@ -96,7 +96,8 @@ class Postgres:
     port: int
     """Chosen at the first start, and kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, superuser: str = "palaver") -> None:
+        self._superuser = superuser
         self._programs = programs()
         self._account = _account()
         self._password = secrets.token_hex(16)
@@ -119,7 +120,7 @@ class Postgres:
 
     def url(self, name: str = "postgres") -> str:
         """The administrator's URL of a database."""
-        return f"postgresql://palaver:{self._password}@127.0.0.1:{self.port}/{name}"
+        return f"postgresql://{self._superuser}:{self._password}@127.0.0.1:{self.port}/{name}"
 
     def create(self, like: str | None = None) -> str:
         """Create an empty database or a copy, and return its URL. Starts the server if it was stopped."""
@@ -179,7 +180,13 @@ class Postgres:
         if self._account is not None:
             for path in (self._folder, secret):
                 os.chown(path, *self._account)
-        options = ["--username=palaver", "--auth=scram-sha-256", f"--pwfile={secret}", "--encoding=UTF8", "--locale=C"]
+        options = [
+            f"--username={self._superuser}",
+            "--auth=scram-sha-256",
+            f"--pwfile={secret}",
+            "--encoding=UTF8",
+            "--locale=C",
+        ]
         help_text = subprocess.run([self._programs / "initdb", "--help"], capture_output=True, check=True, text=True)
         if "--icu-locale" in help_text.stdout:
             # A common collation that differs from SQLite's, to find queries that depend on it.

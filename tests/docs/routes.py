@@ -61,12 +61,12 @@ DESCRIPTIONS = {
     "services/{w}/stream": ("call a service and stream the answer", "services.md"),
     "services/{w}/README.md": ("README of a service", "services.md"),
     "v1/traces": ("receive spans over OTLP", "traces.md"),
-    "health": ("liveness", "../guides/deploy.md"),
-    "ready": ("readiness", "../guides/deploy.md"),
+    "health": ("liveness", "operation.md"),
+    "ready": ("readiness", "operation.md"),
     "livez": ("liveness and version", "services.md"),
-    "version": ("version", "../guides/deploy.md"),
+    "version": ("version", "operation.md"),
     "status": ("health of the database and of each workflow", "services.md"),
-    "metrics": ("Prometheus metrics", "../guides/deploy.md"),
+    "metrics": ("Prometheus metrics", "operation.md"),
     "openapi.json": ("OpenAPI document", "discovery.md"),
 }
 API_PAGES = {
