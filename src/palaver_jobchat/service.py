@@ -52,7 +52,7 @@ def _flag(description: str, **keywords: Any) -> Meta:
 ContextInput = Annotated[Any, Meta(extra_json_schema=CONTEXT_SCHEMA)]
 ReturnedMeta = Annotated[Any, Meta(extra_json_schema=META_SCHEMA)]
 UseNewPrompt = Annotated[Any, _flag("Return changes to the job as suggested_code, separately from the text.")]
-SuggestCode = Annotated[Any, _flag("Newer name of use_new_prompt.", examples=[True])]
+SuggestCode = Annotated[Any, _flag("Newer name for use_new_prompt.", examples=[True])]
 DownloadAdaptorDocs = Annotated[Any, _flag("Allow downloading the adaptor's docs (default: true).")]
 RefreshRag = Annotated[Any, _flag("Discard earlier search results and search again.")]
 Rehearsal = Annotated[Any, _flag("Rehearse: answer from a script instead of a model.")]

@@ -106,7 +106,7 @@ NOT_A_CHAT_ERROR = "error: Workflow 'shout' is not a chat. Use `palaver call app
 ERRORS = {
     "no such file": (("serve", "nope.py"), 1, "error: File 'nope.py' not found."),
     "no such module": (("serve", "nowhere"), 1, "error: File, folder or module 'nowhere' not found."),
-    "no such name": (("serve", "app.py:nobody"), 1, "error: 'nobody' not found in app.py."),
+    "no such name": (("serve", "app.py:nobody"), 1, "error: Workflow 'nobody' not found in app.py."),
     "a host for all": (("serve", "app.py", "--host", "0.0.0.0"), 2, NO_KEY_ERROR),
     "no such default": (
         ("serve", "app.py", "--default", "x"),

@@ -26,8 +26,7 @@ def test_data_of_a_user_is_counted_and_erased_only_with_yes(tmp_path: Path) -> N
     after = run(command, ["--user", "ada", "--db", path, "--json"])
 
     assert counted.output == (
-        "Found: 0 threads, 1 run, 1 response, 0 files, 0 spans, 0 feedback."
-        " Nothing was erased. Pass --yes to erase it.\n"
+        "Found: 0 threads, 1 run, 1 response, 0 files, 0 spans, 0 feedback. Nothing was erased. Pass --yes to erase.\n"
     )
     assert erased.output == "Erased: 0 threads, 1 run, 1 response, 0 files, 0 spans, 0 feedback.\n"
     assert (

@@ -673,7 +673,7 @@ async def test_weaker_evidence_is_used_after_a_failed_step_with_a_warning(
     result = await discover(app.url, request_seconds=5 if answer.pace == "at once" else 0.5)
 
     assert (result.is_chat, result.evidence, result.unreachable) == (True, "openapi.flags", False)
-    assert result.warnings == (f"Could not read stronger evidence: POST /inspect: {problem}.",)
+    assert result.warnings == (f"Detection may be incomplete: POST /inspect: {problem}.",)
     assert result.tried[0].found == problem
     assert app.asked == ["POST /inspect", "GET /openapi.json"]
 
@@ -745,7 +745,9 @@ async def test_a_service_that_only_answers_500_is_reachable(start_service: Calla
     result = await discover(app.url)
 
     assert (result.unreachable, result.evidence) == (False, "none")
-    assert result.warnings == tuple(f"Could not read evidence: {request}: returned status 500." for request in requests)
+    assert result.warnings == tuple(
+        f"Detection may be incomplete: {request}: returned status 500." for request in requests
+    )
 
 
 # Requiring a callable service

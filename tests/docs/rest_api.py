@@ -80,7 +80,7 @@ def _operation(route: routes.Route, objects: "_Objects") -> str:
     parameters = _parameters(operation.get("parameters", []), objects)
     return "\n\n".join(
         [
-            f"### {method} {route.path}",
+            f"### {method} `{route.path}`",
             f"{operation['summary']}. Requires {scope}.",
             *parameters,
             *_body(operation.get("requestBody"), objects),

@@ -235,7 +235,7 @@ async def test_a_run_whose_end_cannot_be_recorded_fails_as_overloaded(caplog: py
     assert event_lines(run.log) == ["RunStarted", "TextStarted", "TextDelta Hi.", "TextEnded", "RunFailed"]
     assert [event.seq for event in run.log] == [0, 1, 2, 3, 4]
     assert last_event(run) == RunFailed(
-        code="overloaded", message="The run ended, but its end could not be stored. Try again later.", at=NOW
+        code="overloaded", message="The run ended, but its outcome could not be stored. Try again later.", at=NOW
     )
     assert ("lost", ["TextEnded", "RunFailed"], 3) in store.notes
     assert "disk full" in caplog.text

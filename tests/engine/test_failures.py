@@ -105,7 +105,7 @@ def test_an_end_that_could_not_be_recorded_is_replaced_by_a_failure() -> None:
     assert unrecorded_end(OSError("disk full"), Run(), last) == [
         TextEnded(3, item="i", text="Hi."),
         RunFailed(
-            4, code="overloaded", message="The run ended, but its end could not be stored. Try again later.", at=NOW
+            4, code="overloaded", message="The run ended, but its outcome could not be stored. Try again later.", at=NOW
         ),
     ]
 

@@ -330,11 +330,11 @@ async def test_while_the_database_fails_runs_end_with_an_error_and_no_new_run_st
     await second_run.wait_ended()
 
     assert run.log[-1] == RunFailed(
-        5, error.code, "The run ended, but its end could not be stored. Try again later.", at=NOW
+        5, error.code, "The run ended, but its outcome could not be stored. Try again later.", at=NOW
     )
     assert (row.status, row.error) == (
         "failed",
-        {"code": error.code, "message": "The run ended, but its end could not be stored. Try again later."},
+        {"code": error.code, "message": "The run ended, but its outcome could not be stored. Try again later."},
     )
     assert await database.read(runs.read_events, "theirs", run.id) == run.log
     assert (await records.get_row("theirs", second_run.id)).status == "finished"

@@ -146,7 +146,7 @@ def test_a_provider_whose_key_variable_is_not_set_is_rejected() -> None:
     with pytest.raises(InvalidValue) as caught:
         built_in()["llm_judge"].bind({"judge": "openai/m", "prompt": "x"}, context)
 
-    message = "provider 'openai' is not ready: the environment variable with its key is not set."
+    message = "provider 'openai' has no API key: environment variable OTHER_KEY is not set."
     assert caught.value.message == f"Evaluator 'llm_judge': {message}"
 
 
@@ -251,7 +251,7 @@ async def test_provider_keys_are_neither_stored_nor_logged_by_an_evaluation(
     scores = [score for one in result for score in one.scores]
     assert (finished.state, len(fake.requests)) == ("partly", 2)
     assert sorted((score.status, score.reason) for score in scores) == [
-        ("error", "provider_failed: openai answered 400: bad key ***"),
+        ("error", "provider_failed: openai responded with status 400: bad key ***"),
         ("scored", "Good."),
     ]
     assert "bad key ***" in dump

@@ -91,7 +91,7 @@ def check_stored_runs(http: httpx.Client, readers: list[StreamClient]) -> list[s
         run = http.get(f"/api/runs/{reader.run}", params={"include": "reply"}).json()
         text = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
         assert (reader.ended, text) == (True, reader.text)
-        if "its end could not be stored" in str(reader.frames[-3:]):
+        if "its outcome could not be stored" in str(reader.frames[-3:]):
             assert (run["status"], run["error"]["code"]) == ("failed", "overloaded")
         else:
             assert run["status"] == "finished"

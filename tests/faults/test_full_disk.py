@@ -131,9 +131,9 @@ def refusal_status(http: httpx.Client, name: str) -> int:
 
 
 def has_unstored_end(http: httpx.Client, reader: StreamClient) -> bool:
-    """Whether its stream reported that its end could not be stored; the stored run must say the same."""
+    """Whether its stream reported that its outcome could not be stored; the stored run must say the same."""
     run = http.get(f"/api/runs/{reader.run}").json()
-    is_reported = "its end could not be stored" in str(reader.frames[-3:])
+    is_reported = "its outcome could not be stored" in str(reader.frames[-3:])
     error = run["error"]["code"] if run["error"] else None
     assert (run["status"], error) == (("failed", "disk_full") if is_reported else ("finished", None))
     return is_reported

@@ -8,8 +8,8 @@ from palaver_jobchat.evaluators.scores import find_changes_outside
 from palaver_jobchat.rules import Finding
 
 OLD_CODE = "a();\nb();\nc();\nd();\n"
-CHANGED_BEFORE = "This line was changed, but it is before the span that may change."
-CHANGED_AFTER = "This line was changed, but it is after the span that may change."
+CHANGED_BEFORE = "This line was changed, but it is before the lines that may change."
+CHANGED_AFTER = "This line was changed, but it is after the lines that may change."
 
 
 @pytest.mark.parametrize(

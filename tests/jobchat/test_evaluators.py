@@ -24,7 +24,7 @@ from tests.jobchat.entry_points import entry_points
 OLD_CODE = "get('/a');\nget('/b');\nget('/c');\n"
 HTTP_ADAPTOR = {"name": "@openfn/language-http", "version": "6.5.4", "docs": "exact"}
 INVALID_CODE = "get('/a';\nimport x from 'y';\n"
-CHANGED_AFTER = "This line was changed, but it is after the span that may change."
+CHANGED_AFTER = "This line was changed, but it is after the lines that may change."
 
 
 @pytest.fixture(autouse=True)

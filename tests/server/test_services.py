@@ -563,7 +563,7 @@ async def test_a_socket_without_a_call_is_closed_after_a_timeout(
     async with open_tab(server, path="/services/tutor") as tab:
         await wait_until(lambda: tab.closed)
 
-    assert tab.closed == (1008, "no call was started")
+    assert tab.closed == (1008, "no call was started in time")
 
 
 async def test_a_socket_with_only_unauthorized_calls_is_closed_after_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -575,7 +575,7 @@ async def test_a_socket_with_only_unauthorized_calls_is_closed_after_a_timeout(m
             await wait_until(lambda: tab.closed)
 
     assert complete_data(tab)[0]["type"] == "UNAUTHORIZED"
-    assert tab.closed == (1008, "no call was started")
+    assert tab.closed == (1008, "no call was started in time")
 
 
 async def test_the_first_call_timeout_does_not_end_a_running_call(

@@ -291,7 +291,7 @@ def test_file_that_is_not_a_backup_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "text.zip").write_text("hello", encoding="utf-8")
 
     for name, message in [
-        ("text.zip", f"{tmp_path}/text.zip is not a usable backup: File is not a zip file."),
+        ("text.zip", f"{tmp_path}/text.zip is not a usable backup: file is not a zip file."),
         ("none.zip", f"File {tmp_path}/none.zip not found."),
     ]:
         with pytest.raises(SettingsError) as refused:

@@ -27,8 +27,8 @@ def test_paths_readable_by_others_are_reported_with_a_chmod_command(database: Pa
     database.chmod(0o640)
     database.parent.chmod(0o755)
     assert paths.permission_warnings(database) == [
-        f"Other users can read {database}: chmod 600 {database}",
-        f"Other users can read {database.parent}: chmod 700 {database.parent}",
+        f"Other users can read {database}. Run `chmod 600 {database}`.",
+        f"Other users can read {database.parent}. Run `chmod 700 {database.parent}`.",
     ]
 
 

@@ -136,7 +136,7 @@ def test_the_last_turn_may_simulate_the_user_with_another_workflow() -> None:
         ),
         ({"expect": []}, "/turns/0/expect", "`expect` must be an object."),
         ({"expect": {"text": {"has": "x"}}}, "/turns/0/expect/text/has", "Unknown key 'has' in `text`"),
-        ({"expect": {"text": 5}}, "/turns/0/expect/text", "`text` must be a string that must occur"),
+        ({"expect": {"text": 5}}, "/turns/0/expect/text", "`text` must be a string to find"),
         ({"expect": {"text": {"contains": [1]}}}, "/turns/0/expect/text/contains", "a list of strings"),
         ({"expect": {"text": {"matches": "("}}}, "/turns/0/expect/text/matches", "Invalid regular expression"),
         ({"expect": {"text": {"similar": {"to": "a", "min": 2}}}}, "/turns/0/expect/text/similar/min", "from 0 to 1"),

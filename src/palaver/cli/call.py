@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from palaver.cli.input_files import open_input
+from palaver.cli.input_files import open_input, parse_document
 from palaver.cli.output import error_reason
 from palaver.cli.workflow_lookup import (
     LOCAL_SERVER_URL,
@@ -128,7 +128,9 @@ _TIMEOUT_S = 600.0
 @click.option("-o", "--output", metavar="FILE", help="Write the reply to FILE.")
 @click.option("-O", "to_stdout", is_flag=True, help="Write the reply to standard output (the default).")
 @click.option("--stream", is_flag=True, help="Stream the reply as it is generated.")
-@click.option("--url", help=f"Server that has NAME (default: {LOCAL_SERVER_URL} if running, else installed workflows).")
+@click.option(
+    "--url", help=f"Server that serves NAME (default: {LOCAL_SERVER_URL} if running, else installed workflows)."
+)
 def command(name: str, payload: str, output: str | None, to_stdout: bool, stream: bool, url: str | None) -> int:
     """Call a workflow with the JSON in PAYLOAD, a file or - for standard input.
 
@@ -152,7 +154,7 @@ def command(name: str, payload: str, output: str | None, to_stdout: bool, stream
         raise click.UsageError("-o can't be combined with -O.")
     with open_input(payload) as stream_in:
         body = stream_in.read()
-    parsed = json.decode(body)  # Reject a payload that is not JSON here, not on the server.
+    parsed = parse_document(body, payload)  # Reject a payload that is not JSON here, not on the server.
     if is_service_call(name, parsed):
         return asyncio.run(_print_service_reply(name, url, body, stream, output))
     with _open_output(output) as output_file:

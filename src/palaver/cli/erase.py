@@ -38,13 +38,14 @@ def command(user: str | None, session: str | None, project: str, yes: bool, as_j
         click.echo(msgspec.json.encode({**counts, "kept": copies}).decode())
         return
     summary = ", ".join(
-        f"{count} {name.removesuffix('s') if count == 1 else name}"
+        f"{count:,} {name.removesuffix('s') if count == 1 else name}"
         for name, count in counts.items()
         if name != "running"
     )
-    click.echo(f"Erased: {summary}." if yes else f"Found: {summary}. Nothing was erased. Pass --yes to erase it.")
+    click.echo(f"Erased: {summary}." if yes else f"Found: {summary}. Nothing was erased. Pass --yes to erase.")
     if counts["running"]:
-        click.echo(f"warning: Not erased: {format_count(counts['running'], 'run')} in progress.", err=True)
+        skipped = format_count(counts["running"], "active run")
+        click.echo(f"warning: Skipped {skipped}. Run the command again later.", err=True)
     if copies:
         click.echo("Copies kept in test sets (edit or purge them yourself):")
     for row in copies:

@@ -68,7 +68,7 @@ def read_records(stream: BinaryIO, name: str) -> Iterator[JsonRecord]:
     first_lines = list(_take_until_second_nonblank(lines))
     nonblank_lines = list(_drop_blank_lines(first_lines))
     if not nonblank_lines:
-        raise InvalidJson(f"{_display_name(name)} is empty: expected JSON.")
+        raise InvalidJson(_empty_input_message(name))
     if len(nonblank_lines) > 1 and _parse_line(nonblank_lines[0]).fault is None:
         yield from map(_parse_line, _drop_blank_lines(chain(first_lines, lines)))
         return
@@ -80,6 +80,20 @@ def read_records(stream: BinaryIO, name: str) -> Iterator[JsonRecord]:
             raise type(error)(f"{_display_name(name)} {error.message}.") from None
         records = map(_parse_line, _drop_blank_lines(enumerate(body.split(b"\n"), 1)))
     yield from records
+
+
+def parse_document(body: bytes, name: str) -> Any:
+    """Parse a file that is one JSON value. Raises InvalidJson or TooDeep with the file's name."""
+    if not body.strip():
+        raise InvalidJson(_empty_input_message(name))
+    try:
+        return _parse_json(body)
+    except PalaverError as error:
+        raise type(error)(f"{_display_name(name)} {error.message}.") from None
+
+
+def _empty_input_message(name: str) -> str:
+    return "No JSON on standard input." if name == "-" else f"{name} is empty: expected JSON."
 
 
 def _display_name(name: str) -> str:

@@ -152,6 +152,10 @@ def import_testset(
       palaver testset import cases.jsonl --name refunds --mode replace
       palaver testset import more.csv --name refunds --mode upsert --key id
     """
+    if (options["mode"] == "upsert") != (options["key"] is not None):
+        raise click.UsageError(
+            "--mode upsert requires --key." if options["key"] is None else "--key requires --mode upsert."
+        )
     name: str = options.pop("name") or Path(file).stem
     file_format = _input_format(file, format_name)
     if file == "-":

@@ -119,7 +119,7 @@ def _load_parameters(db: "Connection", project: str, references: Sequence[Varian
     for reference in references:
         variant = variants.find_variant(db, project, reference.workflow or "", reference.name)
         if variant is None:
-            raise NotFound(f"Variant {str(reference)!r} not found.")
+            raise NotFound(f"Variant {str(reference)!r} not found. See `palaver variant list`.")
         number = reference.version or variant.head
         parameters.append(variants.get_version(db, project, variant.id, number).parameters)
     return parameters

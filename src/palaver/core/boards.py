@@ -26,17 +26,23 @@ class BoardColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A workflow, a variant of it, and unsaved changes to its parameters."""
 
     id: _Id
+    """Your id of the column, unique in the board."""
     workflow: _Line
+    """Name of the workflow."""
     variant: _Line = DEFAULT_VARIANT
+    """Name of the variant."""
     parameters: dict[str, Any] = {}
+    """Unsaved changes to the parameters of the variant."""
 
 
 class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs of all cells in the row."""
 
     id: _Id
+    """Your id of the row, unique in the board."""
     name: _Line = ""
     inputs: dict[str, Any] = {}
+    """Inputs of the workflows, by name."""
 
 
 class BoardTestset(msgspec.Struct, frozen=True):
@@ -51,10 +57,12 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
 
     name: _Line = ""
     mode: Mode = "chat"
+    """`chat` for conversations, `single` for single-turn runs."""
     columns: tuple[BoardColumn, ...] = ()
     rows: tuple[BoardRow, ...] = ()
     testset: BoardTestset | None = None
     layout: dict[str, Any] = {}
+    """How the page shows the board; any JSON."""
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):

@@ -285,8 +285,7 @@ def _warnings(
     if unreachable:
         yield f"Cannot reach {address.base}."
         return
-    strength = "evidence" if verdict.evidence == "none" else "stronger evidence"
-    yield from (f"Could not read {strength}: {failure}." for failure in search.failures)
+    yield from (f"Detection may be incomplete: {failure}." for failure in search.failures)
 
 
 def _not_discovered(discovery: Discovery) -> NotDiscovered | DiscoveryRefused:

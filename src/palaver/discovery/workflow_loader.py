@@ -218,7 +218,8 @@ def _public_values(modules: Iterable[ModuleType]) -> list[object]:
 
 def _named_workflow(module: ModuleType, name: str, target: str) -> Workflow:
     if not hasattr(module, name):
-        raise TargetNotFound(f"{name!r} not found in {target.rpartition(':')[0]}.")
+        names = ", ".join(name for name, value in vars(module).items() if _is_workflow(value)) or "none"
+        raise TargetNotFound(f"Workflow {name!r} not found in {target.rpartition(':')[0]}. Available: {names}.")
     value = getattr(module, name)
     if not _is_workflow(value):
         raise NotAWorkflow(f"{target} is not a workflow ({type(value).__name__}). Decorate it with @chat or @workflow.")

@@ -63,11 +63,11 @@ def _masked_traceback(error: BaseException, secrets: Collection[str]) -> str:
 def unrecorded_end(error: Exception, run: RunIdentity, last: Sequence[Event]) -> Sequence[Event]:
     """Return the last events of a run whose end could not be recorded, with a failure as terminal event."""
     is_expected = isinstance(error, PalaverError)
-    log.error("Failed to store the end of run %s: %s", run.id, error, exc_info=None if is_expected else error)
+    log.error("Failed to store the outcome of run %s: %s", run.id, error, exc_info=None if is_expected else error)
     *earlier_events, terminal = last
     code = DiskFull.code if isinstance(error, DiskFull) else Overloaded.code
     failure = RunFailed(
-        seq=terminal.seq, code=code, message="The run ended, but its end could not be stored. Try again later."
+        seq=terminal.seq, code=code, message="The run ended, but its outcome could not be stored. Try again later."
     )
     return [*earlier_events, msgspec.structs.replace(failure, at=getattr(terminal, "at", None))]
 

@@ -275,8 +275,8 @@ class NetworkContext(OfflineContext):
     def _provider_key(self, name: str, pointer: str) -> str | None:
         try:
             return config.resolve_key(self._network.providers[name], self._network.env)
-        except KeyError:
-            message = f"provider {name!r} is not ready: the environment variable with its key is not set."
+        except KeyError as error:
+            message = f"provider {name!r} has no API key: environment variable {error.args[0]} is not set."
             raise InvalidValue(message, pointer=pointer) from None
 
     def _providers_hint(self) -> str:

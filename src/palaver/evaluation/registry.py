@@ -4,6 +4,7 @@ Installed evaluators can be used by key everywhere, but are listed only where a 
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -51,7 +52,9 @@ class EvaluatorRegistry:
         evaluator = self.get(key)
         if evaluator is None:
             keys = [*self._built_in, *(evaluator.key for evaluator in self.declared())]
-            raise InvalidValue(f"Unknown evaluator {key[:80]!r}. Available: {', '.join(keys)}.")
+            similar = get_close_matches(key[:80], keys, n=1, cutoff=0.7)
+            hint = f"Did you mean {similar[0]!r}?" if similar else f"Available: {', '.join(keys)}."
+            raise InvalidValue(f"Unknown evaluator {key[:80]!r}. {hint}")
         return evaluator
 
     def declared(self) -> list[Evaluator]:

@@ -17,11 +17,16 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question for reviewers."""
 
     key: Annotated[str, Meta(min_length=1, max_length=100)]
+    """Name of the question, unique in the review."""
     type: QuestionType = "boolean"
     title: str = ""
+    """The question as shown; by default the key."""
     choices: list[str] | None = None
+    """Answers to choose from, for the type `choice`."""
     range: tuple[float, float] | None = None
+    """Lowest and highest score, for the type `score`."""
     required: bool = True
+    """Whether an answer is required."""
 
 
 Questions = Annotated[list[Question], Meta(min_length=1, max_length=50, description="Questions for reviewers.")]

@@ -40,26 +40,34 @@ class ResultSelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Filters for the results of an evaluation, as in its list of results."""
 
     evaluator: _ShortText | None = None
+    """Name of an evaluator's scores."""
     passed: bool | None = None
     """Passed or failed, by `evaluator` or by any evaluator."""
     status: Literal["done", "failed"] = "done"
     search: _ShortText | None = None
+    """Text to search for."""
 
 
 class ItemSelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The items to review: results of an evaluation, or traces by ids or filter."""
 
     run: _ShortText | None = None
+    """Id of an evaluation."""
     variant: _ShortText | None = None
+    """Name of a variant of the evaluation."""
     filter: ResultSelection = ResultSelection()
     traces: Annotated[list[str], Meta(min_length=1, max_length=MAX_ITEMS)] | dict[str, Any] | None = None
     """Ids, or a trace filter; `{}` means all."""
     search: Annotated[str, Meta(max_length=1_000)] | None = None
+    """Words to search for in traces."""
     since: _Timestamp | None = msgspec.field(default=None, name="from")
+    """Traces that started at or after this time."""
     until: _Timestamp | None = msgspec.field(default=None, name="to")
+    """Traces that started before this time."""
     sample: Annotated[int, Meta(ge=1, le=MAX_ITEMS)] | None = None
     """Maximum number of items, drawn at random."""
     seed: Annotated[int, Meta(ge=0, lt=1 << 53)] = 0
+    """Seed of the sample."""
 
 
 class ReviewSelection(msgspec.Struct, frozen=True):

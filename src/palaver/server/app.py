@@ -277,8 +277,8 @@ def app(
     """Return an ASGI application that serves these workflows.
 
     Run it with an ASGI server, or mount it in another application; then name the hosts under which clients call it:
-    `allowed_hosts=("api.example.org",)`. It reads neither palaver.toml nor `PALAVER_…` variables. Without `db=…`, it keeps
-    everything in memory.
+    `allowed_hosts=("api.example.org",)`. It reads neither palaver.toml nor `PALAVER_…` variables. Without `db=…`, it
+    keeps everything in memory.
 
     Args:
         *workflows: The workflows to serve.

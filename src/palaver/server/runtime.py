@@ -56,9 +56,15 @@ class Telemetry:
     def register_metrics(self, metrics: Metrics) -> None:
         """Add our counters to /metrics."""
         metrics.add_counter("palaver_spans_written", "Spans stored.", lambda: self.writer.stored_count)
-        metrics.add_counter("palaver_spans_dropped", "Spans of runs not stored.", lambda: self.writer.dropped_count)
-        metrics.add_counter("palaver_spans_sent", "Spans of runs exported.", lambda: self.exporter.sent)
-        metrics.add_counter("palaver_spans_unsent", "Spans of runs not exported.", lambda: self.exporter.dropped)
+        metrics.add_counter(
+            "palaver_spans_dropped", "Spans of runs that could not be stored.", lambda: self.writer.dropped_count
+        )
+        metrics.add_counter(
+            "palaver_spans_sent", "Spans of runs exported to the OTLP endpoint.", lambda: self.exporter.sent
+        )
+        metrics.add_counter(
+            "palaver_spans_unsent", "Spans of runs that could not be exported.", lambda: self.exporter.dropped
+        )
 
     async def flush(self) -> None:
         """Wait until the spans of all runs so far are written or dropped."""

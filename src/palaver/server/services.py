@@ -236,7 +236,7 @@ class ServiceSocket:
                 except PalaverError as error:
                     await self.send(error_message(error, status=error_status(error)))
         except TimeoutError:
-            await self._close(_POLICY_VIOLATION, "no call was started")
+            await self._close(_POLICY_VIOLATION, "no call was started in time")
         finally:
             if self._connection is not None:
                 self._connection.on_shutdown = None

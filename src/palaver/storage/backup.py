@@ -197,7 +197,7 @@ def _open_archive(source: Path) -> Generator[zipfile.ZipFile]:
     except FileNotFoundError:
         raise SettingsError(f"File {source} not found.") from None
     except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-        raise _damaged_backup(source, str(error)) from None
+        raise _damaged_backup(source, f"{str(error)[:1].lower()}{str(error)[1:]}") from None
 
 
 def _damaged_backup(source: Path, reason: str) -> SettingsError:

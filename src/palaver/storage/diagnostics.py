@@ -97,7 +97,7 @@ def inspect_server(url: str, now: Callable[[], datetime]) -> DatabaseReport:
                 _SERVER_FACTS, {"has_schema": state.version is not None}
             ).one()
             obstacle = (
-                "the database is read-only" if read_only else "" if may_write else "this user lacks the permission"
+                "the database is read-only" if read_only else "" if may_write else "this user has no write permission"
             )
             return DatabaseReport(
                 kind="postgresql",

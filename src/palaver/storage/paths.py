@@ -43,7 +43,7 @@ def permission_warnings(database: Path) -> list[str]:
     readable = [(path, 0o600) for path in files if _is_readable_by_others(path)]
     if database.parent == default_path().parent and _is_readable_by_others(database.parent):
         readable.append((database.parent, 0o700))  # Only the default directory is Palaver's to protect.
-    return [f"Other users can read {path}: chmod {mode:o} {path}" for path, mode in readable]
+    return [f"Other users can read {path}. Run `chmod {mode:o} {path}`." for path, mode in readable]
 
 
 def _is_readable_by_others(path: Path) -> bool:

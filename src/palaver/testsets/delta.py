@@ -28,30 +28,40 @@ class Added(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A row to add after the row `after`: first if that is null, last by default."""
 
     data: dict[str, Any]
+    """Values by column."""
     after: str | msgspec.UnsetType | None = msgspec.UNSET
+    """Id of a row of the base, or null."""
 
 
 class Replaced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The new content of a row."""
 
     id: str
+    """Id of the row."""
     data: dict[str, Any]
+    """Values by column."""
 
 
 class Patched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Changes to the cells of a row."""
 
     id: str
+    """Id of the row."""
     set: dict[str, Any] = {}
+    """New values by column."""
     unset: list[str] = []
+    """Columns that the row no longer has."""
 
 
 class ColumnChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Changes to every row, applied in this order: rename columns, remove columns, fill missing cells."""
 
     rename: dict[str, str] = {}
+    """New names by old name."""
     remove: list[str] = []
+    """Names of columns."""
     fill: dict[str, Any] = {}
+    """Values by column, for rows without the column."""
 
 
 class Delta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,6 +71,7 @@ class Delta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     replace: list[Replaced] = []
     patch: list[Patched] = []
     remove: list[str] = []
+    """Ids of rows."""
     columns: ColumnChanges = msgspec.field(default_factory=ColumnChanges)
 
     @property

@@ -55,7 +55,7 @@ def _require_object(value: Any, pointer: str, message: str) -> _Object:
 
 def _check_text(value: Any, pointer: str) -> None:
     if not isinstance(value, str):
-        _require_object(value, pointer, "`text` must be a string that must occur, or an object of checks.")
+        _require_object(value, pointer, "`text` must be a string to find, or an object of checks.")
         _check_fields(value, pointer, _TEXT_CHECKS, "text")
 
 
@@ -239,7 +239,7 @@ def read_script(value: Any, pointer: str = "") -> Script:
     """Parse a script. Raises InvalidValue."""
     if not is_script(value):
         raise InvalidValue(
-            "A script must have `turns`: a list of objects, each with one of user, assistant and (only last) simulate.",
+            "A script must have `turns`: a list of objects with `user` or `assistant`, or `simulate` in the last one.",
             pointer=pointer or None,
         )
     fields = cast("dict[str, Any]", value)
@@ -326,7 +326,7 @@ def _read_results(value: Any, pointer: str) -> CannedResults:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise InvalidValue("`tool_results` must be an object of canned results by tool name.", pointer=pointer)
+        raise InvalidValue("`tool_results` must be an object that maps tool names to canned results.", pointer=pointer)
     by_tool = cast("dict[str, Any]", value)
     return {name: _read_canned(answer, f"{pointer}/{json.escape_pointer(name)}") for name, answer in by_tool.items()}
 
@@ -344,6 +344,6 @@ def _read_canned(answer: Any, pointer: str) -> tuple[CannedResult, ...]:
             )
         when = fields.get("when")
         if when is not None and not isinstance(when, dict):
-            raise InvalidValue("`when` must be an object with some of the arguments.", pointer=f"{answer_pointer}/when")
+            raise InvalidValue("`when` must be an object of arguments to match.", pointer=f"{answer_pointer}/when")
         results.append(CannedResult(fields["output"], cast("dict[str, Any] | None", when)))
     return tuple(results)

@@ -37,12 +37,12 @@ def find_changes_outside(code: str, *, old: str, span: tuple[int, int]) -> tuple
     before, after = "".join(lines[: max(first - 1, 0)]), "".join(lines[max(last, 0) :])
     if not code.startswith(before):
         equal_lines = common_prefix(code, before).count("\n")
-        message = "This line was changed, but it is before the span that may change."
+        message = "This line was changed, but it is before the lines that may change."
         return (Finding(OUTSIDE_UNTOUCHED, "error", equal_lines + 1, message),)
     if not code[len(before) :].endswith(after):
         from_end = common_prefix(code[::-1], after[::-1]).count("\n")
         line = max(code.count("\n") + 1 - from_end, 1)
-        message = "This line was changed, but it is after the span that may change."
+        message = "This line was changed, but it is after the lines that may change."
         return (Finding(OUTSIDE_UNTOUCHED, "error", line, message),)
     return ()
 

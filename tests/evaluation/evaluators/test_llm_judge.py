@@ -146,7 +146,7 @@ async def test_a_provider_key_is_masked_in_the_reason() -> None:
     async with service(lambda _: error_reply(400, f"bad key {KEY}")) as fake:
         one = await score_in_context("llm_judge", PARIS_CASE, make_context(openai(fake.url)), **judge_parameters())
 
-    assert one.reason == "provider_failed: openai answered 400: bad key ***"
+    assert one.reason == "provider_failed: openai responded with status 400: bad key ***"
 
 
 async def test_several_verdicts_are_combined() -> None:

@@ -103,9 +103,12 @@ async def test_the_answer_may_be_anything_that_an_evaluator_may_return(reply: An
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (Reply({"error": "no"}, 500), 'webhook_failed: The service answered 500: {"error":"no"}'),
-        (Reply(b"", 204), "webhook_failed: The service answered 204."),
-        (Reply(True, 302, {"location": "http://127.0.0.1:1/"}), "webhook_failed: The service answered 302: true"),
+        (Reply({"error": "no"}, 500), 'webhook_failed: The service responded with status 500: {"error":"no"}'),
+        (Reply(b"", 204), "webhook_failed: The service responded with status 204."),
+        (
+            Reply(True, 302, {"location": "http://127.0.0.1:1/"}),
+            "webhook_failed: The service responded with status 302: true",
+        ),
         (
             Reply(b"<p>"),
             f"{UNREADABLE_REASON} Invalid JSON: invalid character (byte 0).",

@@ -138,14 +138,14 @@ async def test_temporary_errors_are_retried_only_up_to_the_limit() -> None:
     async with service(lambda _: error_reply(429, "Slow down.", **{"retry-after": "1"})) as fake:
         message = await error_message(fake.url, waits, retries=1)
 
-    assert message == "provider_failed: openai answered 429: Slow down."
+    assert message == "provider_failed: openai responded with status 429: Slow down."
     assert (waits, len(fake.requests)) == ([1], 2)
 
 
 async def test_an_excessive_retry_after_delay_is_not_waited_for() -> None:
     waits: list[float] = []
     async with service(lambda _: error_reply(429, **{"retry-after": "86400"})) as fake:
-        assert await error_message(fake.url, waits) == "provider_failed: openai answered 429: No."
+        assert await error_message(fake.url, waits) == "provider_failed: openai responded with status 429: No."
 
     assert (waits, len(fake.requests)) == ([], 1)
 
@@ -153,7 +153,7 @@ async def test_an_excessive_retry_after_delay_is_not_waited_for() -> None:
 @pytest.mark.parametrize("status", [400, 404, 422, 500, 301])
 async def test_permanent_errors_are_not_retried(status: int) -> None:
     async with service(lambda _: error_reply(status, location="http://127.0.0.1:1/")) as fake:
-        assert await error_message(fake.url) == f"provider_failed: openai answered {status}: No."
+        assert await error_message(fake.url) == f"provider_failed: openai responded with status {status}: No."
 
     assert len(fake.requests) == 1
 
@@ -187,7 +187,7 @@ async def test_a_provider_that_exceeds_its_timeout_is_an_error() -> None:
 @pytest.mark.parametrize("body", [b"<html>", b"", b"\xff", b"[" * 5000])
 async def test_a_response_that_is_not_json_is_an_error(body: bytes) -> None:
     async with service([Reply(body)]) as fake:
-        assert await error_message(fake.url) == "provider_failed: openai answered with invalid JSON."
+        assert await error_message(fake.url) == "provider_failed: openai returned invalid JSON."
 
 
 async def test_a_key_repeated_by_the_provider_is_masked_in_errors_and_logs(caplog: pytest.LogCaptureFixture) -> None:
@@ -197,7 +197,7 @@ async def test_a_key_repeated_by_the_provider_is_masked_in_errors_and_logs(caplo
     async with service(lambda _: error_reply(401, f"Incorrect API key provided: {KEY[:12]}")) as fake:
         unauthorized = await error_message(fake.url)
 
-    assert bad_request == "provider_failed: openai answered 400: Bad header: Bearer *** (***…)."
-    assert unauthorized == "provider_failed: openai answered 401: the API key was rejected."
+    assert bad_request == "provider_failed: openai responded with status 400: Bad header: Bearer *** (***…)."
+    assert unauthorized == "provider_failed: openai responded with status 401: the API key was rejected."
     assert caplog.records
     assert [record.name for record in caplog.records if KEY in record.getMessage()] == []

@@ -52,7 +52,7 @@ def test_a_test_set_without_columns_has_the_header_empty_marker() -> None:
 
 
 def test_a_row_with_an_undeclared_column_cannot_be_written() -> None:
-    with pytest.raises(ValueError, match="no column 'b' was announced"):
+    with pytest.raises(ValueError, match="unknown column 'b'"):
         _write({"b": 1}, columns=["a"])
 
 

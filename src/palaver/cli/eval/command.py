@@ -19,7 +19,7 @@ from palaver.cli.worker import hold_worker_lock
 from palaver.cli.workflow_lookup import find_workflow, is_target, is_url
 from palaver.core import json
 from palaver.core.json import decode_struct
-from palaver.errors import InvalidValue, NotFound, PalaverError, RequestError, TargetNotFound
+from palaver.errors import InvalidJson, InvalidValue, NotFound, PalaverError, RequestError, TargetNotFound
 from palaver.evaluation.plan.request import ColumnMapInput, EvaluatorInput, VariantInput
 from palaver.outbound import printable
 from palaver.storage.paths import MEMORY_URL
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _MAX_FILE_BYTES = 1024 * 1024
 _KEY_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_REFERENCE_POINTER = re.compile(r"/evaluators/\d+/key|/variants/\d+/variant")
+_REFERENCE_POINTER = re.compile(r"/variants/\d+/variant")
 _OPTIONS_BY_FIELD = {"map": "--map", "evaluators": "--evaluator", "variants": "--variant"}
 _MAPPED_FIELDS = ("messages", "history", "script", "expected")
 
@@ -91,6 +91,9 @@ def parse_column_map(texts: tuple[str, ...]) -> ColumnMapInput:
 def _parse_object(text: str, option: str) -> dict[str, Any]:
     try:
         value = json.decode(text.encode())
+    except InvalidJson as error:
+        reason = error.message.removeprefix("Invalid JSON: ")
+        raise click.UsageError(f"Invalid {option}: parameters are not valid JSON: {reason}") from None
     except PalaverError as error:
         raise click.UsageError(f"Invalid {option}: {error.message}") from None
     if not isinstance(value, dict):
@@ -169,8 +172,7 @@ def command(target: str | None, testset: str | None, **flags: Any) -> int:
         option = _invalid_option(error)
         if option is None:
             raise
-        hint = " Use --map FIELD=COLUMN." if option == "--map" else ""
-        raise click.UsageError(f"{error.message}{hint}") from None
+        raise click.UsageError(_option_message(option, error, flags)) from None
 
 
 def _invalid_option(error: RequestError) -> str | None:
@@ -179,6 +181,18 @@ def _invalid_option(error: RequestError) -> str | None:
     if isinstance(error, NotFound) or _REFERENCE_POINTER.fullmatch(pointer):
         return None
     return _OPTIONS_BY_FIELD.get(pointer.partition("/")[2].partition("/")[0])
+
+
+def _option_message(option: str, error: RequestError, flags: Mapping[str, Any]) -> str:
+    """Return the message with the option's value or form, if the message does not say it."""
+    message = error.message
+    if option == "--map":
+        return f"{message} Use --map FIELD=COLUMN."
+    index = (error.pointer or "").removeprefix("/variants/").partition("/")[0]
+    if option == "--variant" and index.isdecimal() and int(index) < len(flags["variant"]):
+        name = flags["variant"][int(index)].partition(":")[0]
+        return f"--variant {name[:80]}: {message[:1].lower()}{message[1:]}"
+    return message
 
 
 def _evaluate(target: str | None, testset: str | None, flags: Mapping[str, Any]) -> int:

@@ -43,7 +43,7 @@ def print_outcome(outcome: "EvalOutcome") -> None:
     for variant in outcome.summary.variants:
         if variant.failed:
             treatment = "counted as failed" if outcome.plan.failed_as == "not_passed" else "excluded"
-            echo(f"{printable(variant.name)}: {variant.failed} of {variant.cells} calls failed; {treatment}.")
+            echo(f"{printable(variant.name)}: {variant.failed:,} of {variant.cells:,} calls failed; {treatment}.")
     for line in outcome.failures:
         echo(f"  {printable(line, 300)}", err=True)
     for item in outcome.comparisons:
@@ -117,7 +117,9 @@ def _print_comparison(comparison: Comparison) -> None:
     ]
     _print_table(_COMPARISON_COLUMNS, rows)
     rows_needed = [
-        f"{printable(item.name)} needs {item.cases_needed} rows" for item in comparison.evaluators if item.cases_needed
+        f"{printable(item.name)} needs {item.cases_needed:,} rows"
+        for item in comparison.evaluators
+        if item.cases_needed
     ]
     if rows_needed:
         echo(f"For a clear verdict, {', '.join(rows_needed)}.")

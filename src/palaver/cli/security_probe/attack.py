@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from palaver.cli.output import error_reason
 from palaver.core import json
 from palaver.errors import UpstreamFailed
 from palaver.outbound import check_url, printable
@@ -83,7 +84,8 @@ async def require_reachable(target: Target) -> None:
             _, writer = await _connect(target)
             writer.close()
     except (OSError, TimeoutError) as error:
-        reason = printable(str(error)) or f"no response within {_TIMEOUT_S:g} s"
+        is_timeout = isinstance(error, TimeoutError)
+        reason = f"no response within {_TIMEOUT_S:g} s" if is_timeout else printable(error_reason(error))
         raise UpstreamFailed(f"Cannot reach {target.scheme}://{target.authority}: {reason}.") from None
 
 

@@ -47,9 +47,10 @@ from palaver.core.messages import (
 
 LOSSES: Sequence[str] = (
     "names and metadata of messages; the id of a message without content of its own",
-    "assistant messages are split again: text starts one unless only reasoning precedes it, and so does reasoning",
+    "the boundaries of assistant messages: text or reasoning starts a new one, except text right after reasoning",
     "empty texts, empty reasoning, and assistant messages that end up empty",
-    "annotations outside assistant messages; the file of a url, the url and end of a file, both of a span",
+    "annotations outside assistant messages",
+    "the file of a URL citation, the URL and end of a file citation, the URL and file of any other citation",
     'unknown fields of an annotation become `""`, 0 or the length of the text, and `""` becomes unknown',
     "reasoning, refusals, calls and data of user, system and developer messages (approvals are kept)",
     "a tool result that is neither text nor a list of content parts becomes JSON text",

@@ -37,7 +37,7 @@ def code_edit(
         list[Literal["applied", "parses", "changed"]], Meta(description="Checks that the edit must pass.")
     ] = ["applied", "parses", "changed"],  # noqa: B006 - never changed
     base_from: Annotated[
-        str | None, Meta(description="Path in the inputs of the code that the edit must start from.")
+        str | None, Meta(description="Path in the inputs to the original code, which the edit must start from.")
     ] = None,
     equals: Annotated[bool, Meta(description="Require the code to equal the expected code.")] = False,
     ignore_space: Annotated[bool, Meta(description="Ignore white space when comparing code.")] = False,
@@ -103,7 +103,7 @@ def _expected_code(case: Case, expected_from: str | None) -> str:
     expected = Target(expected_from=expected_from).expected(case)
     code = cast("dict[str, Any]", expected).get("code") if isinstance(expected, dict) else expected
     if not isinstance(code, str):
-        raise Skip("no_expected", "the expected answer is not code (text, or an object with the text 'code')")
+        raise Skip("no_expected", "the expected answer must be text, or an object with a string 'code'")
     return code
 
 

@@ -138,7 +138,9 @@ class WebhookClient:
         except PalaverError as error:
             raise ScoringError("webhook_failed", error.message) from None
         if response.status_code != _STATUS_OK:
-            raise ScoringError("webhook_failed", f"The service answered {response.status_code}{_quote_body(answer)}")
+            raise ScoringError(
+                "webhook_failed", f"The service responded with status {response.status_code}{_quote_body(answer)}"
+            )
         try:
             return json.decode(answer)
         except PalaverError as error:

@@ -142,12 +142,12 @@ def _messages_column(
             column = find_user_text_column(kinds, reserved=assigned, answers=EXPECTED_NAMES)
             if column is None:
                 raise MissingInput(
-                    f"Workflow {workflow.name!r} requires messages. Set map.messages to a column.",
+                    f"Workflow {workflow.name!r} requires messages. Map a column to 'messages'.",
                     pointer="/map/messages",
                 )
     if column is not None and kinds[column] not in _MESSAGE_KINDS:
         raise InvalidValue(
-            f"Column {column!r} cannot be used as messages: its kind is {kinds[column]!r}.", pointer="/map/messages"
+            f"Column {column!r} cannot be used as messages: its type is {kinds[column]!r}.", pointer="/map/messages"
         )
     return column
 
@@ -189,7 +189,9 @@ def _input_columns(
     for name, column in mapped.items():
         pointer = f"/map/inputs/{json.escape_pointer(name)}"
         if name not in properties and not allows_other_inputs:
-            raise UnknownInput(f"Workflow {workflow.name!r} has no input {name!r}.", pointer=pointer)
+            names = ", ".join(properties) or "none"
+            message = f"Workflow {workflow.name!r} has no input {name[:80]!r}. Available: {names}."
+            raise UnknownInput(message, pointer=pointer)
         check_column(column, kinds, pointer)
     return mapped
 
@@ -205,7 +207,7 @@ def _check_required(workflow: Description, inputs: Mapping[str, str]) -> None:
     missing = [name for name in required if name not in inputs and name not in message_inputs]
     if missing:
         raise MissingInput(
-            f"Workflow {workflow.name!r} requires the input {missing[0]!r}. Set map.inputs.{missing[0]} to a column.",
+            f"Workflow {workflow.name!r} requires the input {missing[0]!r}. Map a column to it.",
             pointer=f"/map/inputs/{json.escape_pointer(missing[0])}",
         )
 

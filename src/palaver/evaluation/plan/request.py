@@ -21,6 +21,7 @@ class RowSelection(msgspec.Struct, frozen=True, kw_only=True):
     filter: Annotated[str, Meta(max_length=10_000)] | dict[str, Any] | None = None
     """A row filter: `topic=maths`, or required values by column."""
     ids: Annotated[tuple[str, ...], Meta(max_length=100_000)] | None = None
+    """Ids of rows."""
     sample: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """Number of rows, drawn at random, in the order of the set."""
     seed: Annotated[int, Meta(ge=0, lt=1 << 53)] = 0
@@ -33,9 +34,11 @@ class TestsetInput(msgspec.Struct, frozen=True, kw_only=True):
     """The test set to evaluate: revision and rows."""
 
     id: str
+    """Id of the test set."""
     revision: int | str = "head"
     """A number, a digest or its beginning, or `head`."""
     rows: RowSelection | None = None
+    """Which rows to run; by default all."""
 
 
 class VariantInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,9 +47,11 @@ class VariantInput(msgspec.Struct, frozen=True, kw_only=True):
     name: DisplayName | None = None
     """Name in this evaluation (default: the name of the variant, workflow or column)."""
     workflow: str | None = None
+    """Name of the workflow."""
     variant: str | None = None
     """`short` or `short:3`; `parameters` override its keys."""
     parameters: dict[str, Any] = {}
+    """Parameters; they override those of the stored variant."""
     column: ColumnName | None = None
     """Score the answers in this column instead of calling a workflow."""
 
@@ -55,18 +60,24 @@ class EvaluatorInput(msgspec.Struct, frozen=True, kw_only=True):
     """An evaluator and its parameters."""
 
     key: DisplayName
+    """Key of the evaluator."""
     name: DisplayName | None = None
+    """Name of its scores; by default the key."""
     parameters: dict[str, Any] = {}
+    """Parameters of the evaluator."""
 
 
 class ColumnMapInput(msgspec.Struct, frozen=True, kw_only=True):
     """Which columns are used for what. Omitted fields are detected; null means no column."""
 
     messages: ColumnName | UnsetType | None = UNSET
+    """The user's messages or question."""
     history: ColumnName | UnsetType | None = UNSET
     """Messages before `messages`."""
     script: ColumnName | UnsetType | None = UNSET
+    """Scripts, which are played turn by turn."""
     expected: ColumnName | UnsetType | None = UNSET
+    """The expected answer."""
     inputs: Annotated[dict[str, ColumnName], Meta(max_length=1_000)] | UnsetType | None = UNSET
     """Column by input name."""
 
@@ -75,7 +86,9 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum number of calls in a period, over all processes."""
 
     calls: Annotated[int, Meta(ge=1, le=1_000_000)]
+    """Maximum number of calls."""
     seconds: Annotated[float, Meta(gt=0, le=86_400)] = 60.0
+    """Length of the period."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +97,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: Annotated[int, Meta(ge=1, le=1_000)] = 10
     """Concurrent calls of one workflow, over all processes."""
     rate: Rate | None = None
+    """Maximum rate of calls; by default unlimited."""
     timeout: Annotated[float, Meta(gt=0, le=86_400)] = 60.0
     """Seconds of one call, or of one turn of a script."""
     retries: Annotated[int, Meta(ge=0, le=20)] = 2
@@ -100,8 +114,12 @@ class NewEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     name: OptionalName = ""
     testset: TestsetInput
     variants: Annotated[tuple[VariantInput, ...], Meta(min_length=1, max_length=MAX_VARIANTS)]
+    """What to evaluate. The first one is the base of comparisons."""
     evaluators: Annotated[tuple[EvaluatorInput, ...], Meta(min_length=1, max_length=MAX_EVALUATORS)]
+    """What scores the answers."""
     map: ColumnMapInput = ColumnMapInput()
     repeats: Annotated[int, Meta(ge=1, le=MAX_REPEATS)] = 1
+    """Runs of each row."""
     limits: Limits = Limits()
     failed_as: FailedAs = "not_passed"
+    """Whether failed calls count as not passed, or are left out of the statistics."""

@@ -75,16 +75,16 @@ class ProviderClient:
         try:
             return msgspec.json.decode(body), None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None, RunFailed(code="provider_failed", message=f"{name} answered with invalid JSON.")
+            return None, RunFailed(code="provider_failed", message=f"{name} returned invalid JSON.")
 
     def _status_error(self, status: int, retry_after: str, body: bytes) -> RunFailed:
         if status in _KEY_REJECTED_STATUSES:
-            message = f"{self.name} answered {status}: the API key was rejected."
+            message = f"{self.name} responded with status {status}: the API key was rejected."
             return RunFailed(code="provider_failed", message=message, status=status)
         text = client_base.error_message(body)
         if text:
             text = printable(secret_mask.mask_secrets(text, [self.key] if self.key else []))
-        message = f"{self.name} answered {status}{f': {text}' if text else '.'}"
+        message = f"{self.name} responded with status {status}{f': {text}' if text else '.'}"
         details = (
             client_base.RETRYABLE if status == _OVERLOADED_STATUS else client_base.retry_details(status, retry_after)
         )

@@ -42,7 +42,9 @@ class ManualTurn(_ManualAnswer, frozen=True, kw_only=True):
     """One turn of a conversation."""
 
     user: Any = None
+    """The user's message: text, or a message in any dialect."""
     expect: Any = None
+    """The checks of a script's turn."""
 
 
 class ManualFlags(msgspec.Struct, frozen=True):
@@ -55,11 +57,17 @@ class ManualCase(_ManualAnswer, frozen=True, kw_only=True):
     """A manually written case. `output` is anything that a workflow may return."""
 
     inputs: dict[str, Any] = {}
+    """Inputs of the call."""
     row: dict[str, Any] = {}
+    """Further columns of the row."""
     expected: Any | UnsetType = UNSET
+    """The expected answer."""
     flags: ManualFlags | None = None
+    """By default, taken from the output."""
     history: Any = None
+    """The messages that were sent: text, or messages in any dialect."""
     turns: Annotated[tuple[ManualTurn, ...], Meta(min_length=1, max_length=1_000)] | None = None
+    """A conversation of several turns, instead of `output`."""
 
 
 def read_manual_case(document: Any, *, pointer: str = "/case") -> Case:

@@ -87,11 +87,15 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A remote service to connect. The fields override or complete what the service reports about itself."""
 
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=_MAX_URL_CHARS)]
+    """URL of the service."""
     name: str | None = None
     """Its name here; by default derived from its URL, or the name that it reports."""
     is_chat: bool | None = None
+    """Whether it is a chat."""
     dialect: Dialect | None = None
+    """Its protocol."""
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
+    """Model to request."""
     timeout_seconds: TimeoutSeconds = 60
     """Maximum time until its first byte, and between bytes."""
     dry_run: bool = False

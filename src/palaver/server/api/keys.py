@@ -61,16 +61,22 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
     """An API key to create."""
 
     name: str
+    """Name to show."""
     scopes: list[str]
+    """What it may do: any of `read`, `invoke` and `admin`."""
     expires_at: Moment | None = None
+    """When it stops working; null for never."""
 
 
 class KeyPatch(msgspec.Struct, frozen=True, kw_only=True):
     """Changes to an API key. Omitted fields are not changed."""
 
     name: str | UnsetType = UNSET
+    """Name to show."""
     expires_at: Moment | UnsetType | None = UNSET
+    """When it stops working; null for never."""
     scopes: Any = UNSET
+    """Rejected: the scopes of a key can't be changed."""
 
 
 def key_row(key: ApiKey) -> KeyRow:
@@ -187,6 +193,7 @@ class Login(msgspec.Struct, frozen=True):
     """An API key to log in with."""
 
     key: str
+    """The API key."""
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,11 +56,13 @@ class NewLiveEvaluator(msgspec.Struct, frozen=True, kw_only=True):
     sample: Sample = 0.1
     """The fraction of matching traces to score. Whether a trace is sampled depends only on its id."""
     evaluators: EvaluatorList
+    """What scores the traces."""
     per_minute: PerMinute = 60
     """Maximum number of cases per minute, over all processes."""
     session: bool = False
     """Score whole sessions, once they are idle."""
     enabled: bool = True
+    """Whether it scores new traces."""
 
 
 class LiveEvaluatorPatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,11 +70,17 @@ class LiveEvaluatorPatch(msgspec.Struct, frozen=True, kw_only=True):
 
     name: DisplayName | UnsetType = UNSET
     filter: dict[str, Any] | UnsetType | None = UNSET
+    """A trace filter; null for all traces."""
     sample: Sample | UnsetType = UNSET
+    """The fraction of matching traces to score."""
     evaluators: EvaluatorList | UnsetType = UNSET
+    """What scores the traces."""
     per_minute: PerMinute | UnsetType = UNSET
+    """Maximum number of cases per minute, over all processes."""
     session: bool | UnsetType = UNSET
+    """Score whole sessions, once they are idle."""
     enabled: bool | UnsetType = UNSET
+    """Whether it scores new traces."""
 
 
 class LiveEvaluatorView(msgspec.Struct, frozen=True, kw_only=True):

@@ -58,6 +58,7 @@ class NewProject(msgspec.Struct, frozen=True):
     """A project to create."""
 
     name: str
+    """Name of the project."""
 
 
 class ProjectController(ApiController):

@@ -36,6 +36,7 @@ class NewReview(msgspec.Struct, frozen=True, kw_only=True):
 
     name: Name = ""
     items: ItemSelection
+    """What to review, chosen once."""
     questions: Questions | None = None
     """Defaults to the questions of the evaluation's `human` evaluators."""
     reviewers: Annotated[int, Meta(ge=1, le=50)] = 1
@@ -196,6 +197,7 @@ class NewAnnotation(msgspec.Struct, frozen=True, kw_only=True):
     answers: dict[str, Any]
     """Answers by question key."""
     comment: FreeText = ""
+    """A comment for other people."""
     reviewer: Reviewer | None = None
     """The reviewer's name, on a server without keys."""
 
@@ -204,6 +206,7 @@ class ReviewerInput(msgspec.Struct, frozen=True, kw_only=True):
     """The reviewer, on a server without keys."""
 
     reviewer: Reviewer | None = None
+    """Your name, on a server without keys."""
 
 
 class Agreements(msgspec.Struct, frozen=True):

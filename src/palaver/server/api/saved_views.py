@@ -52,6 +52,7 @@ class NewSavedView(SavedViewInput, frozen=True, kw_only=True):
     """A view to save, and the page that it belongs to."""
 
     page: PageName
+    """The page that the view belongs to."""
 
 
 class SavedViewRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -71,7 +71,9 @@ class OpenTraceRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The span of a trace to continue from, and the number of its messages to keep (default: all)."""
 
     span_id: Annotated[str, Meta(max_length=64)] | None = None
+    """Id of a span; by default the root span."""
     upto: Annotated[int, Meta(ge=0)] | None = None
+    """Number of messages to keep; by default all."""
 
 
 class TraceSessionController(ApiController):

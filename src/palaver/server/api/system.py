@@ -72,8 +72,11 @@ class ErasureRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
     """The user or session whose data to erase. Nothing is erased unless `dry_run` is false."""
 
     user: str | None = None
+    """Label of the end user."""
     session: str | None = None
+    """Label of the session."""
     dry_run: bool = True
+    """Only count the data."""
 
 
 class ErasureReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,7 +54,9 @@ class RowInput(msgspec.Struct, frozen=True, kw_only=True):
     """A row of a commit. Without an id, it gets that of an existing row with the same data, or a new one."""
 
     data: Cells
+    """Values by column."""
     id: RowId | None = None
+    """Id of an existing row, to keep it."""
 
 
 # Sets
@@ -66,6 +68,7 @@ class NewTestSet(msgspec.Struct, frozen=True, kw_only=True):
     name: Name
     description: FreeText = ""
     rows: list[RowInput] = []
+    """The first rows, in order."""
     message: FreeText = ""
     """The commit message of the first revision."""
 
@@ -121,8 +124,11 @@ class NewRevision(msgspec.Struct, frozen=True, kw_only=True):
     base: int
     """The revision that it is based on, which must be the newest one."""
     message: FreeText = ""
+    """The commit message."""
     rows: list[RowInput] | UnsetType = UNSET
+    """All rows of the new revision."""
     delta: Delta | UnsetType = UNSET
+    """Changes to the rows of `base`."""
     restore: int | str | UnsetType = UNSET
     """The number or digest of an older revision."""
 
@@ -271,11 +277,15 @@ class NewCase(msgspec.Struct, frozen=True, kw_only=True, rename={"as_": "as"}):
     """A thread, trace or result to add as a row."""
 
     base: int
+    """The revision that the row is added to, which must be the newest one."""
     source: Source
+    """Where the row comes from."""
     as_: Literal["row", "script"] = "row"
+    """A row with the whole conversation, or a script of its turns."""
     columns: dict[str, str] = {}
     """New names of the row's columns, by default name."""
     message: FreeText = ""
+    """The commit message."""
 
 
 class CaseView(RevisionView, frozen=True, kw_only=True):

@@ -239,9 +239,13 @@ class NewTurn(msgspec.Struct, frozen=True, kw_only=True):
     again: str | None = None
     """Instead of both: the message to regenerate."""
     variant: str | None = None
+    """Variant of this run, such as `short:3`."""
     parameters: Object = {}
+    """Parameters of this run."""
     inputs: Object = {}
+    """Inputs of this run."""
     background: bool = False
+    """Queue the run for the first process that is free."""
 
 
 class StartedTurn(msgspec.Struct, frozen=True):

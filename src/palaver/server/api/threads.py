@@ -221,46 +221,64 @@ class ThreadCell(msgspec.Struct, frozen=True):
     """The board cell to store the thread in."""
 
     board: _Id
+    """Id of the board."""
     row: _Id
+    """Id of the row."""
     column: _Id
+    """Id of the column."""
 
 
 class CreateThread(msgspec.Struct, frozen=True, kw_only=True):
     """A thread to create."""
 
     workflow: Workflow
+    """Name of the workflow that answers."""
     variant: str | None = None
+    """Variant of its runs, such as `short:3`."""
     parameters: Object = {}
+    """Changes to the parameters of the variant."""
     inputs: Object = {}
+    """Inputs of its runs."""
     title: Title | None = None
+    """By default, made from the first message."""
     messages: Any = ()
     """A list in any supported dialect."""
     cell: ThreadCell | None = None
+    """The board cell to show it in."""
 
 
 class ThroughNode(msgspec.Struct, frozen=True):
     """The end of the branch below a node that was current most recently."""
 
     through: str
+    """Id of the message."""
 
 
 class ThreadPatch(msgspec.Struct, frozen=True, kw_only=True):
     """Changes to a thread. Omitted fields are not changed; null resets a field."""
 
     title: Title | UnsetType | None = UNSET
+    """Null for a title made from the first message."""
     pinned: bool | UnsetType | None = UNSET
+    """Whether it is listed first, and kept."""
     workflow: Workflow | UnsetType | None = UNSET
     variant: str | UnsetType | None = UNSET
+    """Variant of its runs, such as `short:3`."""
     parameters: Object | UnsetType | None = UNSET
+    """Changes to the parameters of the variant."""
     inputs: Object | UnsetType | None = UNSET
+    """Inputs of its runs."""
     head: str | ThroughNode | UnsetType | None = UNSET
+    """The end of the current branch: a message, or the branch below one."""
 
 
 class DuplicateThread(msgspec.Struct, frozen=True, kw_only=True):
     """Options for copying or forking a thread."""
 
     upto: str | None = None
+    """Id of the last message to copy; by default all are copied."""
     branches: Branches = "current"
+    """Copy the current branch, or all branches."""
     workflow: Workflow | UnsetType | None = UNSET
     variant: str | UnsetType | None = UNSET
     title: Title | UnsetType | None = UNSET

@@ -43,11 +43,17 @@ class TraceQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A query. A filter is `{"field", "op", "value"}`, `{"attribute", …}`, or an `and` or `or` of filters."""
 
     filter: Any = None
+    """A filter; null for all."""
     search: Annotated[str, Meta(max_length=1_000)] | None = None
+    """Words and "phrases" to search for; all must match."""
     since: _Moment | None = msgspec.field(default=None, name="from")
+    """Started at or after this time."""
     until: _Moment | None = msgspec.field(default=None, name="to")
+    """Started before this time."""
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    """Maximum number of items."""
     after: Annotated[str, Meta(max_length=1_000)] | None = None
+    """Cursor: `next` of the previous page."""
 
     @property
     def query(self) -> SpanQuery:

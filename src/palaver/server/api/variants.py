@@ -262,7 +262,13 @@ def _parse_lines(raw: bytes, registry: Registry, settings: Settings) -> tuple[li
             faults.append(line_error(line_number, error))
             continue
         if (file.workflow, file.name) in files:
-            faults.append({"line": line_number, "code": "conflicting_fields", "message": "Duplicate variant."})
+            faults.append(
+                {
+                    "line": line_number,
+                    "code": "conflicting_fields",
+                    "message": f"Duplicate variant {file.workflow}@{file.name}.",
+                }
+            )
         faults += [line_error(line_number, error) for error in errors]
         files[file.workflow, file.name] = file
     return list(files.values()), faults

@@ -151,7 +151,7 @@ def check_parent(db: Connection, project: str, thread: str, parent: str | None) 
     below = nodes.c.parent.is_(None) if parent is None else nodes.c.parent == parent
     count = db.scalar(select(func.count()).select_from(nodes).where(in_thread(project, thread), below))
     if (count or 0) >= MAX_CHILDREN:
-        raise TooLarge(f"This message has {count} replies, which is the limit.")
+        raise TooLarge(f"This message already has {count} replies, the maximum.")
 
 
 def append_nodes(

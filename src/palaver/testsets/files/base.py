@@ -94,7 +94,7 @@ _FORMAT_BY_MEDIA_TYPE: dict[str, Format] = {
 _SPREADSHEET_SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods")
 _SPREADSHEET_TYPES = ("spreadsheet", "ms-excel")
 SAVE_AS_CSV = (
-    'Spreadsheets are not supported. Save the file as "CSV UTF-8" (in Excel: File > Save As) and send that file.'
+    'Spreadsheets are not supported. Save the file as "CSV UTF-8" (in Excel: File > Save As) and import that file.'
 )
 
 

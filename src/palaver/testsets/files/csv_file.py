@@ -348,7 +348,7 @@ class CsvWriter:
     def _cells(self, row: FileRow) -> list[str]:
         data, meta = row.data, select_meta(row, self._meta)
         if unknown := data.keys() - {*self._columns}:
-            raise ValueError(f"no column {min(unknown)!r} was announced")
+            raise ValueError(f"unknown column {min(unknown)!r}")
         sources = chain(((meta, name) for name in self._meta), ((data, name) for name in self._columns))
         return [quote_cell(format_cell(source[name])) if name in source else "" for source, name in sources]
 

@@ -120,7 +120,7 @@ def test_a_large_report_fits_on_a_screen() -> None:
         "| --- | ---: | ---: | ---: | ---: |",
         *(f"| check {number} | 100.0% | 16.7% ❌ | 100.0% | 100.0% |" for number in range(6)),
         "",
-        "<summary>All figures</summary>",
+        "<summary>All metrics</summary>",
         "",
         "<summary>short_2 vs. current: ❌ 6 worse</summary>",
         "",

@@ -252,7 +252,7 @@ def _sections(report: Report) -> Iterator[Sequence[str]]:
     if sum(len(variant.evaluators) for variant in report.summary.variants) <= MAX_VISIBLE_ROWS:
         yield ["", *figures]
     else:
-        yield ["", *_grid(report), "", *_fold("All figures", figures)]
+        yield ["", *_grid(report), "", *_fold("All metrics", figures)]
     failed_calls = [*_failed_calls(report)]
     if failed_calls:
         yield failed_calls
