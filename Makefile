@@ -31,19 +31,22 @@ PAGE_PACKAGES := $(WEB)/$(if $(filter-out demo,$(MAKECMDGOALS))$(wildcard $(WEB)
 DOCS := src/palaver/docs_site/index.html
 DOCS_SOURCES = build_docs.py zensical.toml $(shell find docs -type f)
 
+# The environment in which `make package` tries the wheel.
+PACKAGE := build/package
+
 # Keep pyright's wrapper from asking the package index for a newer version.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test check format bench docs web types pictures faults sbom postgres chromium lock clean help
+.PHONY: demo test check format bench docs web types pictures faults sbom package postgres chromium nginx lock clean help
 
 demo: STEPS := 7
 demo: $(VENV)/run $(VENV)/demo $(VENV)/installed $(PAGE) $(DOCS) ## Run Palaver offline with its sample workflows (ARGS="--port 9000 --no-browser")
 	@$(BIN)/palaver demo $(ARGS)
 
-test: check $(CLIENTS)/installed $(PAGE) $(DOCS) postgres chromium ## Run all checks, then all tests, with the coverage of core, workflows and protocols
+test: check $(CLIENTS)/installed $(PAGE) $(DOCS) postgres chromium nginx ## Run all checks, then all tests, with the coverage of core, workflows and protocols
 	cd web && $(NODE) node_modules/vitest/vitest.mjs run
 	$(BIN)/coverage erase
 	$(BIN)/python -m tests.together
@@ -86,11 +89,26 @@ faults: $(VENV)/dev $(VENV)/installed postgres ## Run the fault-injection tests 
 sbom: $(VENV)/run $(PAGE) ## Write the SBOM of the wheel (CycloneDX) to build/palaver.cdx.json
 	$(BIN)/python sbom.py build/palaver.cdx.json
 
+package: $(VENV)/run ## Build the wheel and the source distribution into dist/, and install the wheel in a new environment
+	@rm -rf dist $(PACKAGE)
+	$(call STEP,,Building the packages) $(BIN)/python -m hatchling build
+	$(call STEP,,Creating a new environment) $(PYTHON) -m venv $(PACKAGE)
+	$(call STEP,,Installing the Python packages) $(PACKAGE)/bin/python -m pip install --quiet \
+		--disable-pip-version-check --require-hashes -r requirements/run.txt
+	$(call STEP,,Installing the wheel) $(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		$$(ls dist/*.whl)
+	@$(PACKAGE)/bin/python -m pip check
+	@cd $(PACKAGE) && PALAVER_DB=sqlite:// bin/palaver doctor
+	@ls -l dist
+
 postgres: $(VENV)/dev ## Find PostgreSQL for the tests (as root on Debian: install it)
 	@$(BIN)/python -m tests.postgres install
 
 chromium: $(VENV)/dev ## Find Chromium for the tests (as root on Debian: install it)
 	@$(BIN)/python -m tests.chromium install
+
+nginx: $(VENV)/dev ## Find nginx for the tests (as root on Debian: install it)
+	@$(BIN)/python -m tests.nginx install
 
 lock: $(if $(filter $(BIN)/uv,$(UV)),$(VENV)/dev) ## Regenerate requirements/ (ARGS=--upgrade for newer versions)
 	$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements/dev.txt

@@ -113,6 +113,13 @@ def _wait_ready(url: str) -> None:
     raise AssertionError("the server never became ready")
 
 
+def free_port() -> int:
+    """Return a port of loopback that no program listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
 def send_raw(port: int, request: bytes, *, seconds: float = 10) -> bytes:
     """Send bytes and read until the response is complete, the server closes, or nothing arrives for `seconds`."""
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:

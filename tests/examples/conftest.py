@@ -3,7 +3,6 @@
 import ast
 import re
 import shlex
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from palaver.cli.main import main
 from palaver.discovery.workflow_loader import load
 from palaver.workflows.workflow import Workflow
+from tests.server_process import free_port
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -37,9 +37,7 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Example]:
 @pytest.fixture
 def unused_port() -> int:
     """A free loopback port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return free_port()
 
 
 def example_commands(name: str) -> list[list[str]]:

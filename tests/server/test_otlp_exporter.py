@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import logging
 import re
-import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -35,7 +34,7 @@ from palaver.server.settings import Settings
 from palaver.traces.model import Span
 from tests.server.keyed_server import keyed_server
 from tests.server.traced_server import chat_span, send_spans
-from tests.server_process import WORKFLOWS, server_process
+from tests.server_process import WORKFLOWS, free_port, server_process
 
 FAST_TIMING = ExportTiming(batch_delay_s=0.0, first_retry_s=0.01, max_retry_s=0.02, give_up_s=20, close_timeout_s=10)
 Answer = tuple[int, dict[str, str], bytes]
@@ -347,9 +346,7 @@ def sent_span_count(http: httpx.Client) -> int:
 
 
 def test_a_server_that_exports_to_itself_stores_each_span_once(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     settings = {"otlp_endpoint": f"http://127.0.0.1:{port}", "db": str(tmp_path / "one.db")}
     with (
         server_process(tmp_path, WORKFLOWS, "--port", port, **settings) as one,
