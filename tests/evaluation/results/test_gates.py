@@ -60,7 +60,7 @@ def test_a_gate_without_scores_fails() -> None:
     run = results({"exact": single_repeat("error", "skipped")})
 
     assert failed_gates(Gates(minimum=0.0, fail_under={"other": 0.5}), summarize(run)) == [
-        "--fail-under 0.5: no scores of other for 'base'.",
+        "--fail-under 0.5: no scores from other for 'base'.",
         "--fail-under 0: exact scored no rows for 'base'.",
     ]
 

@@ -32,7 +32,7 @@ def test_an_evaluation_is_summarized_by_variant_and_evaluator() -> None:
                     pass_ci=wilson_interval(2, 4),
                     ci="wilson",
                     mean=0.5,
-                    mean_ci=bootstrap_intervals([np.array([1.0, 0.0, 1.0, 0.0])], "ev_1")[0],
+                    mean_ci=bootstrap_intervals([np.array([1.0, 0.0, 1.0, 0.0])])[0],
                     flaky=None,
                 )
             ],
@@ -61,10 +61,10 @@ def test_repeats_are_averaged_per_row() -> None:
         errors=1,
         skipped=0,
         pass_rate=approximately(shares.mean()),
-        pass_ci=bootstrap_intervals([shares], "ev_1")[0],
+        pass_ci=bootstrap_intervals([shares])[0],
         ci="bootstrap",
         mean=approximately(shares.mean()),
-        mean_ci=bootstrap_intervals([shares], "ev_1")[0],
+        mean_ci=bootstrap_intervals([shares])[0],
         flaky=2,
     )
 
@@ -117,7 +117,7 @@ def test_figures_are_sliced_by_column_without_empty_slices() -> None:
             pass_rate=0.5,
             pass_ci=wilson_interval(1, 2),
             mean=0.5,
-            mean_ci=bootstrap_intervals([np.array([1.0, 0.0])], "ev_1")[0],
+            mean_ci=bootstrap_intervals([np.array([1.0, 0.0])])[0],
         ),
         SliceSummary(value="art", n=1, pass_rate=1.0, pass_ci=wilson_interval(1, 1), mean=1.0, mean_ci=(1.0, 1.0)),
     ]

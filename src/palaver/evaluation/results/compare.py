@@ -93,10 +93,9 @@ def compare_variants(base: ComparedVariant, candidate: ComparedVariant, margin: 
         for scores in base.results.scores
         if scores.name in candidate_scores
     ]
-    seed = f"{base.name} {candidate.name}"
     columns = [sides.differences for sides in paired]
     columns += [sides.scores[1] - sides.scores[0] for sides in paired if sides.scores is not None]
-    means_by_column = resample_means(columns, seed)
+    means_by_column = resample_means(columns)
     score_means = iter(means_by_column[len(paired) :])
     comparisons = [
         _compare_evaluator(
@@ -220,10 +219,16 @@ def _compare_evaluator(
         verdict=verdict,
         regressions=regressions,
         fixes=fixes,
-        cases_needed=cases_needed(difference, float((differences**2).mean())) if verdict == "unclear" else None,
+        cases_needed=_rows_needed(differences) if verdict == "unclear" else None,
         score=None if score_means is None or sides.scores is None else _score_difference(*sides.scores, score_means),
         worst=_worst_rows(sides, np.flatnonzero(regressed), pairs, rows) if sides.is_binary else [],
     )
+
+
+def _rows_needed(differences: FloatArray) -> int | None:
+    """The number of similar rows for a clear verdict: more than these, for which the formula may be too optimistic."""
+    needed = cases_needed(float(differences.mean()), float((differences**2).mean()))
+    return None if needed is None else max(needed, len(differences) + 1)
 
 
 def _bootstrap_p(means: FloatArray) -> float:

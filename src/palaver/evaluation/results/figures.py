@@ -122,7 +122,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Comparison of a candidate with a base."""
 
     base: str
-    """The reference `ev_2a:base`."""
+    """Reference of the base variant, such as `ev_2a:base`."""
     candidate: str
     margin: float
     evaluators: list[EvaluatorComparison]

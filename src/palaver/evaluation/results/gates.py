@@ -64,7 +64,7 @@ def _failed_minimums(gates: Gates, summary: EvaluationSummary) -> Iterator[str]:
         summaries = {evaluator.name: evaluator for evaluator in variant.evaluators}
         for name in gates.fail_under:
             if name not in summaries and not _has_subscores(name, summaries):
-                yield f"--fail-under {gates.fail_under[name]:g}: no scores of {name} for {variant.name!r}."
+                yield f"--fail-under {gates.fail_under[name]:g}: no scores from {name} for {variant.name!r}."
         for name, evaluator in summaries.items():
             # An evaluator with named scores uses its own name only if it returned nothing.
             if not evaluator.n and not evaluator.errors and _has_subscores(name, summaries):

@@ -8,10 +8,9 @@ value is drawn, so the cheapest of three equivalent ways is used:
 - many values: rows are drawn and counted. All columns of one length share the draws.
 
 If that takes more than MAX_DRAWS draws, the values are first grouped into BIN_COUNT bins, each represented by its
-mean. Draws are seeded by a text, so figures are reproducible in every process and independent of each other.
+mean. Draws always have the same seed, so equal scores have equal figures: in every process and in every evaluation.
 """
 
-import hashlib
 from collections.abc import Sequence
 from math import ceil, exp, isfinite, lgamma, log, sqrt
 
@@ -28,6 +27,7 @@ MAX_MULTINOMIAL_VALUES = 64
 MAX_DRAWS = 200_000_000
 """Maximum number of rows drawn for one length, over all resamples."""
 BIN_COUNT = 4_096
+_SEED = 0
 _DRAW_BATCH = 100_000
 """Rows drawn at a time; fits the processor's cache."""
 
@@ -38,12 +38,12 @@ def percentile_interval(means: FloatArray) -> Interval:
     return float(low), float(high)
 
 
-def bootstrap_intervals(columns: Sequence[FloatArray], seed: str) -> list[Interval | None]:
+def bootstrap_intervals(columns: Sequence[FloatArray]) -> list[Interval | None]:
     """The interval of the mean of each column; None for an empty one."""
-    return [percentile_interval(means) if len(means) else None for means in resample_means(columns, seed)]
+    return [percentile_interval(means) if len(means) else None for means in resample_means(columns)]
 
 
-def resample_means(columns: Sequence[FloatArray], seed: str) -> list[FloatArray]:
+def resample_means(columns: Sequence[FloatArray]) -> list[FloatArray]:
     """For each column the means of its resamples, unordered; empty for an empty column."""
     means_by_column: list[FloatArray] = [np.empty(0)] * len(columns)
     by_length: dict[int, list[int]] = {}
@@ -56,27 +56,27 @@ def resample_means(columns: Sequence[FloatArray], seed: str) -> list[FloatArray]
         elif len(values) > MAX_MULTINOMIAL_VALUES:
             by_length.setdefault(len(column), []).append(index)
             continue
-        means_by_column[index] = _resample_few_values(values, counts, seed)
+        means_by_column[index] = _resample_few_values(values, counts)
     for length, indexes in by_length.items():
-        means = _resample_rows(np.stack([columns[index] for index in indexes]), seed, length)
+        means = _resample_rows(np.stack([np.sort(columns[index]) for index in indexes]), length)
         for index, column_means in zip(indexes, means, strict=True):
             means_by_column[index] = column_means
     return means_by_column
 
 
-def _resample_few_values(values: FloatArray, counts: NDArray[np.int64], seed: str) -> FloatArray:
+def _resample_few_values(values: FloatArray, counts: NDArray[np.int64]) -> FloatArray:
     count = int(counts.sum())
     if len(values) == 1:
         return np.full(RESAMPLES, values[0])
-    random = _make_generator(seed, "few")
+    random = np.random.default_rng(_SEED)
     if len(values) == 2:
         draws = random.binomial(count, counts[1] / count, RESAMPLES)
         return values[0] + (values[1] - values[0]) * (draws / count)
     return random.multinomial(count, counts / count, RESAMPLES) @ values / count
 
 
-def _resample_rows(columns: FloatArray, seed: str, length: int) -> FloatArray:
-    random = _make_generator(seed, "many")
+def _resample_rows(columns: FloatArray, length: int) -> FloatArray:
+    random = np.random.default_rng(_SEED)
     means = np.empty((RESAMPLES, len(columns)))
     max_batch_size = max(1, _DRAW_BATCH // length)
     for first in range(0, RESAMPLES, max_batch_size):
@@ -93,11 +93,6 @@ def _bin_values(column: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
     bins = np.minimum((halves / halves.max() * BIN_COUNT).astype(np.int64), BIN_COUNT - 1)
     counts, sums = np.bincount(bins, minlength=BIN_COUNT), np.bincount(bins, column, BIN_COUNT)
     return sums[counts > 0] / counts[counts > 0], counts[counts > 0]
-
-
-def _make_generator(seed: str, method: str) -> np.random.Generator:
-    digest = hashlib.blake2b(f"{method}:{seed}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "big")))
 
 
 def holm_adjust(p_values: Sequence[float]) -> list[float]:

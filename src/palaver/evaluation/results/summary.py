@@ -107,7 +107,7 @@ FLAKY_DEVIATION = 0.1
 @np.errstate(over="ignore", invalid="ignore")  # Scores may be any numbers.
 def summarize(results: ResultArrays, slices: Sequence[RowSlice] | None = None) -> EvaluationSummary:
     """All figures of an evaluation, and of the given slices."""
-    intervals = _IntervalBatch(results.id)
+    intervals = _IntervalBatch()
     counted = [(scores, count_scores(scores, results.cells, results.failed_as)) for scores in results.scores]
     by_variant: list[list[_EvaluatorOnVariant]] = []
     for index in range(results.shape.variants):
@@ -149,8 +149,7 @@ def mean_or_none(values: FloatArray) -> float | None:
 class _IntervalBatch:
     """Collects columns whose intervals are then drawn together."""
 
-    def __init__(self, seed: str) -> None:
-        self._seed = seed
+    def __init__(self) -> None:
         self._columns: list[FloatArray] = []
         self._intervals: list[Interval | None] = []
 
@@ -159,7 +158,7 @@ class _IntervalBatch:
         return len(self._columns) - 1
 
     def draw(self) -> None:
-        self._intervals = bootstrap_intervals(self._columns, self._seed)
+        self._intervals = bootstrap_intervals(self._columns)
 
     def interval(self, index: int) -> Interval | None:
         return self._intervals[index]
