@@ -30,6 +30,12 @@ REPOSITORY_PAGES = {
     "examples/README.md": "reference/examples.md",
 }
 """Pages outside docs/, and their names in the site."""
+_FILE_BLOCK = re.compile(
+    r"^<!-- (?:file|edit): (?P<name>.+) -->\n(?P<comments>(?:<!-- .+ -->\n)*)```(?P<language>\w+)$", re.MULTILINE
+)
+"""A block of code with the name of its file, as tests/docs/walkthrough.py reads it."""
+_OUTPUT_BLOCK = re.compile(r"(?<=^```\n\n)```text$", re.MULTILINE)
+"""A block that follows another one directly: the output of its commands."""
 _LINK = re.compile(r"(?<=\]\()([^()\s:#]+)(?=[#)])")
 
 
@@ -69,7 +75,14 @@ def _add_repository_files(root: Path, docs: Path) -> None:
                 (docs / places[target]).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(root / target, docs / places[target])
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_LINK.sub(lambda match: _site_link(source, match[1], places), text), "utf-8")  # noqa: B023
+        text = _LINK.sub(lambda match: _site_link(source, match[1], places), text)  # noqa: B023
+        path.write_text(_mark_blocks(text), "utf-8")
+
+
+def _mark_blocks(text: str) -> str:
+    """Show the name of each file above its block, and remove the copy button of outputs."""
+    text = _FILE_BLOCK.sub(r'\g<comments>```\g<language> title="\g<name>"', text)
+    return _OUTPUT_BLOCK.sub("``` { .text .no-copy }", text)
 
 
 def _linked_files(root: Path, source: str, text: str) -> Iterator[str]:

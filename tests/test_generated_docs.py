@@ -30,7 +30,7 @@ IMPORTANT_SETTINGS = (
     *("host", "port", "db", "workers", "default", "root_path", "trusted_proxies", "allowed_origins"),
     *("connections", "providers", "run_seconds", "record", "redact", "run_days", "trace_retention_days"),
 )
-"""The settings that matter first."""
+"""The settings that most servers need."""
 
 
 def settings() -> str:
@@ -38,7 +38,7 @@ def settings() -> str:
     options = {option.name: option.opts[0] for option in serve.command.params if option.name}
     important = [_setting_row(name, f" {_code(options.get(name))} |") for name in IMPORTANT_SETTINGS]
     parts = [
-        f"## The {len(important)} settings that matter first",
+        f"## The {len(important)} most important settings",
         "\n".join(["| setting | option of `palaver serve` | default | description |", "|---|---|---|---|", *important]),
         "## All settings",
         "\n".join(

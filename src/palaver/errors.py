@@ -42,10 +42,10 @@ from typing import Any, ClassVar, Literal
 
 
 class PalaverError(Exception):
-    """Base of all errors that Palaver raises on purpose.
+    """Base class of the errors that Palaver raises.
 
     Args:
-        message: One line for people: the problem and what to do.
+        message: Human-readable line: the problem and what to do.
         details: More about the error, as JSON.
 
     Example:
@@ -58,7 +58,7 @@ class PalaverError(Exception):
     """
 
     code: str = "internal"
-    """Stable code for programs. Each subclass has its own."""
+    """Stable, machine-readable code. Each subclass has its own."""
 
     def __init__(self, message: str, *, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -67,11 +67,11 @@ class PalaverError(Exception):
 
 
 class Failure(PalaverError):
-    """Ends a run on purpose, with an error for the caller. Any other exception of a workflow is hidden from the caller.
+    """Raise it to end a run with an error for the caller. Any other exception in a workflow is hidden from the caller.
 
     Args:
-        code: Your code for programs, such as `unknown_city`.
-        message: One line for people.
+        code: Machine-readable code that you choose, such as `unknown_city`.
+        message: Human-readable line.
         status: HTTP status from 400 to 599. By default, 500.
         details: More about the error, as JSON.
 

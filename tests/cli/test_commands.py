@@ -166,7 +166,7 @@ def test_call_reports_every_fault_with_its_path(folder: Path) -> None:
     assert run.returncode == not_json.returncode == 1
     assert "/inputs/text: Input 'text' must be" in run.stderr
     assert "/inputs/more: Unknown input 'more'." in run.stderr
-    assert "error: Invalid JSON" in not_json.stderr
+    assert "error: Standard input is not valid JSON" in not_json.stderr
 
 
 def test_call_and_chat_reach_a_server_by_url(tmp_path: Path) -> None:

@@ -298,4 +298,4 @@ def test_a_service_is_graded_by_its_url_which_must_name_it(conform: Callable[...
     assert urls == [f"{url}/services/scripted/stream", *[f"{url}/services/scripted"] * 2]
     assert (unknown.code, rows(unknown.out)) == (1, [("services", "stream", "not served", [])])
     assert nameless.code == 2
-    assert "must have the form …/services/NAME" in nameless.err
+    assert ": expected …/services/NAME." in nameless.err

@@ -235,6 +235,12 @@ def test_an_in_memory_database_is_a_warning() -> None:
     assert check_database("sqlite://") == [warning("database", message, "Pass a file with --db to keep it.")]
 
 
+def test_an_unsupported_database_is_a_problem() -> None:
+    message = "Unsupported database ':memory:'. Use sqlite:// for an in-memory database."
+
+    assert lines(check_database(":memory:")) == [("problem", message)]
+
+
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
@@ -280,6 +286,7 @@ def test_an_unreachable_database_server_is_reported_without_its_password() -> No
     assert check.sign == "problem"
     assert check.says.startswith("Cannot connect to postgresql://ann:***@127.0.0.1:1/x: ")
     assert "hunter2" not in check.line
+    assert "Is the server running" not in check.line
 
 
 def test_an_empty_postgresql_database_is_ok(postgres_url: str) -> None:

@@ -265,7 +265,7 @@ def test_json_has_all_fields_of_every_finding() -> None:
         (["http://localhost.example.org"], "localhost.example.org is not this machine."),
         (["http://localhost:1", "--key-file", "nowhere.key"], "Cannot read nowhere.key"),
         (["http://localhost:1", "--key-file", "-"], "Invalid key in standard input"),
-        (["http://localhost:1", "app.py"], "--attack can't be combined with TARGET or --db."),
+        (["http://localhost:1", "app.py"], "--attack can't be combined with TARGET, --db or --all."),
         (["ftp://localhost/"], "must start with http"),
         (["http://127.0.0.1:1"], "Cannot reach http://127.0.0.1:1"),
     ],

@@ -37,6 +37,7 @@ from tests import nginx
 from tests.docs.pages import DOCS
 from tests.docs.walkthrough import COMMAND_TIMEOUT_S, Block, output_matches, read_blocks
 from tests.postgres import Postgres, programs
+from tests.server_process import free_port
 
 YOU = "you"
 SECOND_TERMINAL = "you, second terminal"
@@ -278,8 +279,8 @@ class Addresses:
 
     def __init__(self, postgres: Postgres | None) -> None:
         self.postgres = postgres
-        self.ports = {name: _free_port() for name in ("server", "a", "b", "c")}
-        self.http, self.https = _free_port(), _free_port()
+        self.ports = {name: free_port() for name in ("server", "a", "b", "c")}
+        self.http, self.https = free_port(), free_port()
         machines = {"10.0.0.11": "a", "10.0.0.12": "b", "10.0.0.13": "c"}
         self._replacements = [
             (f"https://{HOST}", f"https://localhost:{self.https}"),
@@ -500,9 +501,3 @@ def _command_groups(source: str) -> Iterator[tuple[bool, str]]:
         yield True, command
     if group:
         yield False, "\n".join(group)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

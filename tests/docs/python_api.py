@@ -33,9 +33,9 @@ GUIDES = {
     "Declare workflows": "[Write a workflow](../guides/authoring.md) explains how to use these.",
     "Messages": "A message consists of parts: [Core data model](../concepts/core-data-model.md).",
     "Errors": "[Errors](errors.md) lists the codes of all errors, with their HTTP statuses.",
-    "Serve and connect": "[`palaver serve`](cli.md#palaver-serve) does this on the command line,"
-    " [`palaver.toml`](connections.md) for remote services.",
-    "Find conversations": "[Find the conversation in a value](../concepts/extraction.md) has the rules.",
+    "Serve and connect": "On the command line, [`palaver serve`](cli.md#palaver-serve) serves workflows. Remote"
+    " services can also be [connected](connections.md) in `palaver.toml` or over HTTP.",
+    "Find conversations": "[Find conversations in JSON](../concepts/extraction.md) has the rules.",
     "Evaluators": "[Evaluators](evaluators.md) lists the built-in ones, and what an evaluator may return.",
     "Testing": "For tests of your application, without a server and without a model.",
 }

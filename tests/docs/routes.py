@@ -149,6 +149,7 @@ def _server_routes() -> Iterable[Route]:
     for first in ("", *sorted(PAGE_SEGMENTS)):
         yield Route(SERVER, ("GET",), f"/{first}", "nothing", "the web page, with all paths below", "socket.md")
     yield Route(SERVER, ("GET",), "/assets/{file}", "nothing", "static files of the web page", "socket.md")
+    yield Route(SERVER, ("GET",), "/docs", "nothing", "the documentation, with all paths below", "socket.md")
     for name, endpoint in SERVER_ROUTES.items():
         yield _route(SERVER, endpoint.methods, name, SERVER_RULES[name])
     for name, endpoint in OTLP_ROUTES.items():

@@ -22,7 +22,10 @@ FILE_BLOCK = re.compile(
 )
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = ("adding-a-dialect.md", "adding-an-evaluator.md", "adding-a-framework.md")
-EXISTING_TESTS = {"core/dialects/test_dialects.py": "bedrock", "evaluation/evaluators/test_built_in.py": "asks_back"}
+EXISTING_TESTS = {
+    "core/dialects/test_dialects.py": "bedrock",
+    "evaluation/evaluators/test_built_in.py": "ends_with_question",
+}
 """Existing tests over a table that a page extends, and a word in the ids of the added cases."""
 
 

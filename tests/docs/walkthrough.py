@@ -42,6 +42,7 @@ from textwrap import dedent
 from typing import Self
 
 from tests.docs.pages import DOCS, ROOT
+from tests.server_process import free_port
 
 COMMAND_TIMEOUT_S = 120
 START_TIMEOUT_S = 120
@@ -64,6 +65,7 @@ _BROWSER_MARK = re.compile(r"^<!-- in the browser: (\S+) -->$", re.MULTILINE)
 _SERVER = re.compile(r"^(?:\w+=\S* )*(?:palaver (serve|worker|demo|trace tail)|(uvicorn))\b")
 _SHORT_ID = re.compile(r"\b(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{8}\b")
 _PROGRESS = re.compile(r"^[\d,]+ of [\d,]+ runs?\b.*\n", re.MULTILINE)
+"""Lines that a terminal shows as a progress bar."""
 _PORT = re.compile(r"\b864[2-9]\b")
 _EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
 _PRELUDE = r"""
@@ -192,7 +194,7 @@ class Reader:
         self._ports: dict[str, str] = {}
         self._ids: dict[str, str] = {}
         self._servers: dict[str, _Server] = {}
-        self._output = self._errors = ""
+        self._output = ""
         self._last_server: _Server | None = None
         self._folder_now = str(self.folder)
         self._environment = {
@@ -214,9 +216,7 @@ class Reader:
     def port(self, shown: str) -> str:
         """Return the port that stands for one of a page."""
         if shown not in self._ports:
-            with socket.socket() as listener:
-                listener.bind(("127.0.0.1", 0))
-                self._ports[shown] = str(listener.getsockname()[1])
+            self._ports[shown] = str(free_port())
         return self._ports[shown]
 
     def follow(self, page: str) -> None:
@@ -277,13 +277,14 @@ class Reader:
             env=self._environment,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             encoding="utf-8",
             timeout=COMMAND_TIMEOUT_S,
             check=False,
         )
-        self._output, self._errors, self._last_server = result.stdout, result.stderr, None
-        assert result.returncode == exit_code, f"{place}: exit code {result.returncode}\n{self._all_output()}"
+        self._output, self._last_server = _PROGRESS.sub("", result.stdout), None
+        assert result.returncode == exit_code, f"{place}: exit code {result.returncode}\n{result.stdout}"
         self._folder_now = Path(f"{self._state}.folder").read_text("utf-8").strip()
 
     def _serve(self, command: str, place: str) -> None:
@@ -324,20 +325,8 @@ class Reader:
         if server is not None:
             with suppress(AssertionError):
                 _wait_until(lambda: self._matches(expected, server.output()), "", seconds=OUTPUT_TIMEOUT_S)
-        actual = [server.output()] if server is not None else [*self._outputs()]
-        assert any(self._matches(expected, text) for text in actual if text or not actual[-1]), (
-            f"{place}: expected\n{expected}\nactual\n{self._as_shown(actual[-1])}"
-        )
-
-    def _outputs(self) -> Iterator[str]:
-        """Yield what may be shown of the last commands."""
-        yield self._output
-        yield self._errors
-        yield _join_lines(self._output, _PROGRESS.sub("", self._errors))
-        yield self._all_output()
-
-    def _all_output(self) -> str:
-        return _join_lines(self._errors, self._output)
+        actual = self._output if server is None else server.output()
+        assert self._matches(expected, actual), f"{place}: expected\n{expected}\nactual\n{self._as_shown(actual)}"
 
     def _matches(self, expected: str, actual: str) -> bool:
         ids = _match_output(expected, self._as_shown(actual))
@@ -352,10 +341,6 @@ class Reader:
 
     def _with_ports(self, source: str) -> str:
         return _PORT.sub(lambda match: self.port(match[0]), source)
-
-
-def _join_lines(*texts: str) -> str:
-    return "\n".join(text.rstrip() for text in texts if text)
 
 
 def _command_groups(source: str) -> Iterator[tuple[bool, str]]:

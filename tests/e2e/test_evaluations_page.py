@@ -273,7 +273,7 @@ async def test_two_variants_are_compared_row_by_row(page: Page, site: ServerProc
 
     verdicts = page.get_by_role("region", name="Verdicts")
     await expect(verdicts.get_by_role("button", name=re.compile("contains"))).to_contain_text(
-        re.compile(r"Inconclusive: 85\.7% → 57\.1% \(.28\.6 points, 7 rows\)")
+        re.compile(r"Unclear: 85\.7% → 57\.1% \(.28\.6 points, 7 rows\)")
     )
     await expect(verdicts.get_by_role("button", name=re.compile("contains"))).to_contain_text(
         "rows like these would settle it"

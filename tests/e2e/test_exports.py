@@ -56,16 +56,16 @@ async def test_a_thread_is_exported_in_three_formats(page: Page, browser: Browse
     await send_and_wait(page, "Export <b>me</b> & keep me")
     title = "Export <b>me</b>"
 
-    all_branches = await export_thread(page, title, "JSONL, all branches", tmp_path)
+    all_branches = await export_thread(page, title, "All branches (JSON Lines)", tmp_path)
     lines = [json.loads(text) for text in all_branches.read_text("utf-8").splitlines()]
     assert all_branches.suffixes == [".jsonl"]
     assert sum("Export <b>me</b> & keep me" in json.dumps(one) for one in lines) >= 1
 
-    messages_only = await export_thread(page, title, "Messages", tmp_path)
+    messages_only = await export_thread(page, title, "Messages (JSON Lines)", tmp_path)
     assert messages_only.suffixes == [".messages", ".jsonl"]
     assert "keep me" in messages_only.read_text("utf-8")
 
-    html_file = await export_thread(page, title, "HTML page", tmp_path)
+    html_file = await export_thread(page, title, "Web page (HTML)", tmp_path)
     assert html_file.suffixes == [".html"]
     urls: list[str] = []
     context = await browser.new_context(viewport={"width": 1280, "height": 800})
@@ -98,7 +98,9 @@ async def test_a_thread_is_renamed_pinned_and_deleted(page: Page) -> None:
     await expect(threads(page).get_by_role("heading", name="Pinned")).to_have_count(0)
 
     await choose_menu_item(list_row(threads(page), "Renamed"), MENU, "Delete")
-    await page.get_by_role("dialog", name="Delete this thread?").get_by_role("button", name="Cancel").click()
+    cancel = page.get_by_role("dialog", name="Delete this thread?").get_by_role("button", name="Cancel")
+    await expect(cancel).to_be_focused()
+    await cancel.click()
     await expect(list_row(threads(page), "Renamed")).to_be_visible()
     await choose_menu_item(list_row(threads(page), "Renamed"), MENU, "Delete")
     await page.get_by_role("dialog", name="Delete this thread?").get_by_role("button", name="Delete").click()

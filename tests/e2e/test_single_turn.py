@@ -53,7 +53,7 @@ async def test_rows_are_run_and_failed_ones_can_be_rerun(page: Page) -> None:
 
     await row(page, 3).get_by_role("textbox", name=TEXT_FIELD).fill("again")
     await page.get_by_role("button", name="More run options").click()
-    await page.get_by_role("menuitem", name="Run failed").click()
+    await page.get_by_role("menuitem", name="Run failed cells").click()
     await wait_for_progress(page, "3 of 3 done")
     await expect(output(page, 3)).to_contain_text("AGAIN")
     await expect(output(page, 3).get_by_role("alert")).to_have_count(0)
@@ -116,7 +116,7 @@ async def test_rows_are_pasted_as_a_table_or_as_json_lines(page: Page) -> None:
     await expect(row(page, 5).get_by_role("textbox", name=TEXT_FIELD)).to_have_value("And more of them.")
     await expect(row(page, 5).get_by_role("textbox", name="words")).to_have_value("2")
     await page.get_by_role("button", name="More run options").click()
-    await page.get_by_role("menuitem", name="Run empty").click()
+    await page.get_by_role("menuitem", name="Run empty cells").click()
     await wait_for_progress(page, "5 of 5 done")
     await expect(output(page, 2)).to_contain_text("Cat", ignore_case=True)
     await expect(output(page, 3)).to_contain_text("Rained", ignore_case=True)

@@ -293,7 +293,9 @@ async def test_a_conflicting_revision_is_reported_and_changes_can_be_reapplied(p
     await expect(unsaved_changes(page).get_by_role("button", name="Save")).to_be_disabled()
     await expect(cell(page, 2, 0)).to_have_text("three")
     await unsaved_changes(page).get_by_role("button", name="Reload and reapply my changes").click()
-    await expect(page.get_by_text("1 cell was also changed there; your values will be saved.")).to_be_visible()
+    await expect(
+        page.get_by_text("1 cell was also changed in that revision; your values will be saved.")
+    ).to_be_visible()
     await expect(cell(page, 2, 0)).to_have_text("drei")
     await expect(cell(page, 0, 0)).to_have_text("uno")
     await unsaved_changes(page).get_by_role("button", name="Save").click()

@@ -329,13 +329,14 @@ async def test_more_sessions_are_loaded_while_scrolling(page: Page, site: Server
         otlp_spans.send_spans(site.url, make_span(1_000 + number, 1, "chat gpt-4o", at=number, attributes=attributes))
     await page.goto("/sessions")
     await page.get_by_role("searchbox", name="Find a session").fill("many-")
-    rows = page.get_by_role("list", name="Sessions").get_by_role("listitem")
+    sessions = page.get_by_role("list", name="Sessions")
+    rows = sessions.get_by_role("listitem")
     await expect(rows.first).to_contain_text("many-129")
     first = rows.filter(has_text="Question 0")
     for _ in range(100):
         if await first.count():
             break
-        await rows.first.evaluate("(row) => row.closest('.overflow-y-auto').scrollBy(0, 2000)")
+        await sessions.evaluate("(list) => list.closest('.overflow-y-auto').scrollBy(0, 2000)")
         await asyncio.sleep(0.1)
 
     await expect(first).to_contain_text("many-0")

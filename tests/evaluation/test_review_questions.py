@@ -45,7 +45,7 @@ def test_invalid_answers_are_rejected(answers: dict[str, Any], message: str) -> 
 
 
 def test_an_empty_set_of_answers_is_rejected() -> None:
-    with pytest.raises(InvalidValue, match="No question is answered"):
+    with pytest.raises(InvalidValue, match="Answer at least one question"):
         check_answers([WHY], {})
 
 

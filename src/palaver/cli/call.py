@@ -128,9 +128,7 @@ _TIMEOUT_S = 600.0
 @click.option("-o", "--output", metavar="FILE", help="Write the reply to FILE.")
 @click.option("-O", "to_stdout", is_flag=True, help="Write the reply to standard output (the default).")
 @click.option("--stream", is_flag=True, help="Stream the reply as it is generated.")
-@click.option(
-    "--url", help=f"Server that serves NAME (default: {LOCAL_SERVER_URL} if running, else installed workflows)."
-)
+@click.option("--url", help=f"URL of the server (default: {LOCAL_SERVER_URL} if running, else installed workflows).")
 def command(name: str, payload: str, output: str | None, to_stdout: bool, stream: bool, url: str | None) -> int:
     """Call a workflow with the JSON in PAYLOAD, a file or - for standard input.
 

@@ -195,7 +195,7 @@ Press Ctrl+C to stop an answer."""
 @click.option(
     "-p", "--parameter", "parameters", multiple=True, metavar="KEY=VALUE", help="Set a parameter. Repeatable."
 )
-@click.option("--url", help="Server that serves NAME.")
+@click.option("--url", help="URL of the server that serves NAME.")
 def command(name: str, inputs: tuple[str, ...], parameters: tuple[str, ...], url: str | None) -> None:
     """Chat with a workflow in the terminal.
 

@@ -181,7 +181,9 @@ class _Response(NamedTuple):
 @click.option("--model", help="Model to request.")
 @click.option("--prompt", default=PROMPT, show_default=True, help="Message to send.")
 @click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send this header. Repeatable.")
-@click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0.1), help="Seconds per request.")
+@click.option(
+    "--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0.1), help="Timeout per request in seconds."
+)
 @click.option(
     "--ui-version", type=click.Choice(["5", "6", "7"]), default="6", show_default=True, help="AI SDK version."
 )
@@ -254,7 +256,7 @@ async def _grade_server(
     require_valid_url(url)
     urls = probe_urls(url, protocol)
     if not urls.endpoints:
-        raise click.UsageError("The URL of a service must have the form …/services/NAME.")
+        raise click.UsageError(f"Invalid service URL {printable(url, 300)!r}: expected …/services/NAME.")
     async with outbound(headers=headers, timeout=options.seconds) as http:
         model = options.model or await _find_only_model(http, urls)
         checks: list[_GradedCheck] = []

@@ -37,7 +37,9 @@ class _RecordReport(NamedTuple):
 
 @click.command()
 @click.argument("file", metavar="FILE")
-@click.option("--prefer", type=click.Choice(get_args(Prefer)), help="Side to use if a value has both.")
+@click.option(
+    "--prefer", type=click.Choice(get_args(Prefer)), help="Conversation to use if both input and output have one."
+)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the response of POST /api/extract; one line per JSONL record."
 )

@@ -26,7 +26,7 @@ class BoardColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A workflow, a variant of it, and unsaved changes to its parameters."""
 
     id: _Id
-    """Your id of the column, unique in the board."""
+    """Id that you choose, unique in the board."""
     workflow: _Line
     """Name of the workflow."""
     variant: _Line = DEFAULT_VARIANT
@@ -39,7 +39,7 @@ class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs of all cells in the row."""
 
     id: _Id
-    """Your id of the row, unique in the board."""
+    """Id that you choose, unique in the board."""
     name: _Line = ""
     inputs: dict[str, Any] = {}
     """Inputs of the workflows, by name."""
@@ -62,7 +62,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[BoardRow, ...] = ()
     testset: BoardTestset | None = None
     layout: dict[str, Any] = {}
-    """How the page shows the board; any JSON."""
+    """Layout state of the page, as any JSON object."""
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,15 +51,15 @@ class File(_Part, frozen=True, tag="file", gc=False):
     media_type: str
     """Such as `image/png`."""
     url: str | None = None
-    """Where the file is. Palaver never fetches it by itself; `Context.fetch` does."""
+    """URL of the file. Palaver fetches it only when a workflow calls `Context.fetch`."""
     data: str | None = None
     """The content in base64."""
     file_id: str | None = None
     """Id of an uploaded file."""
     filename: str | None = None
-    """Name to show."""
+    """Display name."""
     detail: str | None = None
-    """Resolution at which a model looks at an image, as the model's API defines it."""
+    """Level of detail of an image for the model, such as `low` or `high`; depends on the model's API."""
 
 
 class ToolCall(_Part, frozen=True, tag="tool-call", gc=False):
@@ -100,7 +100,7 @@ class Data(_Part, frozen=True, tag="data"):
     """Application data: a code edit, a chart, anything that is JSON."""
 
     name: str
-    """Kind of the data, by which clients recognize it."""
+    """Kind of data, by which clients recognize it."""
     value: Any = None
     """Any JSON."""
 
@@ -174,15 +174,15 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=Fals
 
     # Opts out of garbage collection: it holds JSON, which has no cycles, and long conversations have many messages.
     role: Role
-    """Who speaks."""
+    """Role of the author."""
     parts: tuple[Part, ...]
     """The content: `Text`, `Reasoning`, `File`, `ToolCall`, `ToolResult`, `Refusal` and `Data`, in order."""
     id: str | None = None
-    """Id, if it has one: stored messages do."""
+    """Id of the message. Stored messages always have one."""
     name: str | None = None
-    """Name of the speaker, such as an agent among several."""
+    """Name of the author, such as one of several agents."""
     metadata: dict[str, Any] = NO_METADATA
-    """Further data about the message, as JSON."""
+    """Additional data about the message, as JSON."""
 
     def __eq__(self, other: object) -> bool:
         # Authors may pass a list of parts. Compare as tuples here rather than convert in every constructor call.

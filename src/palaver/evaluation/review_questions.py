@@ -68,7 +68,7 @@ def check_answers(
             raise InvalidValue(f"The answer to {question.key!r} must be {expectation}.", pointer=pointer)
         valid[question.key] = value
     if not valid:
-        raise InvalidValue("No question is answered. Skip the item instead.", pointer=pointer)
+        raise InvalidValue("Answer at least one question, or skip the item.", pointer=pointer)
     return valid
 
 

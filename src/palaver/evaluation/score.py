@@ -40,9 +40,9 @@ class Score(msgspec.Struct, frozen=True):
     label: str | None = None
     """A category, such as a tone."""
     reason: str = ""
-    """Why, in a sentence that is shown with the score."""
+    """Explanation in one sentence, shown with the score."""
     details: Mapping[str, Any] = {}
-    """Further data to store, as JSON."""
+    """Additional data to store, as JSON."""
     name: str | None = None
     """Distinguishes several scores of one evaluator."""
     usage: Usage | None = None
@@ -70,8 +70,8 @@ class Skip(Exception):
     """Raise it in an evaluator if there is nothing to score. The case does not count for this evaluator.
 
     Args:
-        code: Code for programs, such as `no_expected`.
-        message: Explanation for people.
+        code: Machine-readable code, such as `no_expected`.
+        message: Human-readable explanation.
 
     Example:
         from palaver import Case, Skip, evaluator

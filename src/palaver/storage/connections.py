@@ -46,7 +46,7 @@ def insert_connection(db: Connection, project: str, connection: StoredConnection
     if get_connection(db, project, connection.name) is not None:
         raise _name_taken(connection.name)
     if (db.scalar(select(func.count()).where(table.c.project == project)) or 0) >= MAX_CONNECTIONS:
-        raise TooLarge(f"The limit of {MAX_CONNECTIONS} connections is reached. Remove one first.")
+        raise TooLarge(f"The limit of {MAX_CONNECTIONS} connections has been reached. Remove one first.")
     try:
         with db.begin_nested():
             db.execute(insert(table).values(project=project, **msgspec.structs.asdict(connection)))

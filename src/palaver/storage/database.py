@@ -80,6 +80,8 @@ def sqlite_path(url: str) -> Path:
     from palaver.errors import SettingsError
 
     scheme, colon, path = url.partition("://")
+    if url == ":memory:":  # SQLAlchemy would open a database in memory, although we treat it as a file.
+        raise SettingsError("Unsupported database ':memory:'. Use sqlite:// for an in-memory database.")
     if not colon:
         return Path(url).expanduser()
     if scheme != "sqlite" or not path.startswith("/") or len(path) < 2:

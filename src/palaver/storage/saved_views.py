@@ -38,7 +38,7 @@ def list_views(db: Connection, project: str, page: str, window: Window = FIRST_P
 def insert_view(db: Connection, project: str, view: SavedView) -> None:
     count = select(func.count()).where(table.c.project == project, table.c.page == view.page)
     if db.execute(count).scalar_one() >= MAX_VIEWS:
-        raise TooLarge(f"The limit of {MAX_VIEWS} saved views per page is reached. Delete one first.")
+        raise TooLarge(f"The limit of {MAX_VIEWS} saved views per page has been reached. Delete one first.")
     db.execute(insert(table).values(project=project, **msgspec.structs.asdict(view)))
 
 

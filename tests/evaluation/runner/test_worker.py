@@ -181,7 +181,7 @@ async def test_cells_of_a_deleted_row_fail(database: Database) -> None:
     [result] = await results(database)
     assert (finished.state, finished.reason) == (
         "failed",
-        {"code": "no_cell_done", "message": "All cells failed. See the errors of the results."},
+        {"code": "no_cell_done", "message": "All cells failed. See the errors in the results."},
     )
     assert result.error is not None
     assert result.error["code"] == "row_gone"

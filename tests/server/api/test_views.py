@@ -118,4 +118,6 @@ async def test_the_number_of_views_per_page_is_limited(
     answer = await http.post("/api/views", json={"name": "two", "page": "traces", "body": {}})
 
     assert answer.status_code == 413
-    assert answer.json()["error"]["message"] == "The limit of 1 saved views per page is reached. Delete one first."
+    assert (
+        answer.json()["error"]["message"] == "The limit of 1 saved views per page has been reached. Delete one first."
+    )

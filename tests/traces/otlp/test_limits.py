@@ -136,7 +136,7 @@ def test_a_span_that_is_too_large_even_after_truncation_is_rejected_alone(decode
 
     assert len(batch.spans) == 1
     assert [(reject.index, reject.reason[:7], reject.reason[-19:]) for reject in batch.rejected] == [
-        (0, "too lar", "more than 8,388,608")
+        (0, "too lar", " (limit: 8,388,608)")
     ]
 
 
@@ -232,14 +232,14 @@ def test_a_request_with_an_oversized_resource_or_scope_is_rejected(kind: str) ->
     if kind == "scope":
         body = field(1, field(2, field(1, b"".join([field(3, field(1, b"x") + field(2, field(1, b"x" * MIB)))] * 9))))
 
-    with pytest.raises(InvalidBody, match=f"invalid {kind}: too large: [0-9,]+ bytes, more than 8,388,608"):
+    with pytest.raises(InvalidBody, match=f"invalid {kind}: too large: [0-9,]+ bytes .limit: 8,388,608."):
         decode_request(body, PROTOBUF, NOW)
 
 
 def test_a_span_with_an_unknown_field_of_many_megabytes_is_rejected() -> None:
     batch = decode_request(field(1, field(2, field(2, field(99, b"x" * (9 * MIB))))), PROTOBUF, NOW)
 
-    assert [reject.reason[-19:] for reject in batch.rejected] == ["more than 8,388,608"]
+    assert [reject.reason[-19:] for reject in batch.rejected] == [" (limit: 8,388,608)"]
 
 
 @pytest.mark.parametrize("body", [b"\x0a\x00" * 500_001, b"\x10\x00" * 500_001])

@@ -4526,7 +4526,7 @@ export interface operations {
                     }[];
                     /**
                      * ColumnMapInput
-                     * @description Which columns are used for what. Omitted fields are detected; null means no column.
+                     * @description The columns for messages, expected answer and inputs. Omitted fields are detected; null means no column.
                      */
                     map?: {
                         messages?: string | null;
@@ -7432,7 +7432,7 @@ export interface operations {
             query?: {
                 /** @description Text to search for, matched literally. */
                 search?: string | null;
-                /** @description Whether to include archived ones. */
+                /** @description Whether to include archived items. */
                 archived?: boolean;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -8487,7 +8487,7 @@ export interface operations {
     delete_thread: {
         parameters: {
             query?: {
-                /** @description Whether to delete the traces of its runs, too. */
+                /** @description Whether to also delete the traces of its runs. */
                 traces?: boolean;
             };
             header?: never;
@@ -9688,7 +9688,7 @@ export interface operations {
     import_variants: {
         parameters: {
             query?: {
-                /** @description Whether to only report what would be imported. */
+                /** @description Only report what would be imported. */
                 dry_run?: boolean;
             };
             header?: never;
@@ -10307,7 +10307,7 @@ export interface operations {
     list_variants: {
         parameters: {
             query?: {
-                /** @description Whether to include archived ones. */
+                /** @description Whether to include archived items. */
                 archived?: boolean;
                 /** @description Maximum number of items. */
                 limit?: number;

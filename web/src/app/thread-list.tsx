@@ -226,13 +226,13 @@ function ThreadMenu({ thread, active }: { thread: Row; active: boolean }): React
       <MenuLine />
       <MenuTitle>Export as</MenuTitle>
       <MenuItem icon={<Download />} onSelect={runAction(() => exportThread(thread, 'jsonl'))}>
-        JSONL, all branches
+        All branches (JSON Lines)
       </MenuItem>
       <MenuItem icon={<Download />} onSelect={runAction(() => exportThread(thread, 'messages'))}>
-        Messages
+        Messages (JSON Lines)
       </MenuItem>
       <MenuItem icon={<Download />} onSelect={runAction(() => exportThread(thread, 'html'))}>
-        HTML page
+        Web page (HTML)
       </MenuItem>
       <DeleteMenuItem onSelect={runAction(remove)} />
     </Menu>

@@ -114,7 +114,7 @@ function ChooseTestset({
         )}
       </div>
       <div className="flex flex-col gap-1.5">
-        <SegmentedControl label="As" options={FORM_LABELS} value={form} onChange={setForm} />
+        <SegmentedControl label="Add as" options={FORM_LABELS} value={form} onChange={setForm} />
         <p className="text-[13px] text-muted">{HINTS[source.kind][form]}</p>
       </div>
       {state.error !== null && <ErrorMessage error={state.error} />}

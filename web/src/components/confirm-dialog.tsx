@@ -14,6 +14,7 @@ interface Question {
   text?: string;
   /** The label of the confirming button. */
   act: string;
+  /** Focuses Cancel, so that Enter does no harm. */
   danger?: boolean;
   /** Asks for a text, with this as the initial value. */
   value?: string;
@@ -83,11 +84,13 @@ function QuestionDialog({ question }: { question: OpenQuestion }): ReactNode {
           />
         )}
         <div className="flex justify-end gap-2">
-          <Button onClick={() => finish(null)}>Cancel</Button>
+          <Button onClick={() => finish(null)} {...(question.danger ? { ref: focusRef } : {})}>
+            Cancel
+          </Button>
           <Button
             type="submit"
             variant={question.danger ? 'danger' : 'main'}
-            {...(question.value === undefined ? { ref: focusRef } : {})}
+            {...(question.value === undefined && !question.danger ? { ref: focusRef } : {})}
           >
             {question.act}
           </Button>

@@ -27,6 +27,19 @@ export function LongText({
   );
 }
 
+/** Prose in which backticks mark code. */
+export const ProseWithCode = ({ text }: { text: string }): ReactNode =>
+  text.split(/`([^`]+)`/).map((piece, index) =>
+    index % 2 === 0 ? (
+      piece
+    ) : (
+      // oxlint-disable-next-line react/no-array-index-key -- the pieces never move
+      <code key={index} className="font-mono text-[0.92em]">
+        {piece}
+      </code>
+    ),
+  );
+
 /** A link to another site. Shows the host unless the label already does. */
 export function ExternalLink({
   to,

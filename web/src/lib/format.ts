@@ -49,11 +49,12 @@ export function formatSize(bytes: number): string {
   return `${roundShort(bytes / 1_000_000)} MB`;
 }
 
-/** 0.3 s, 12 s, 2 min 5 s */
+/** 40 ms, 0.3 s, 12 s, 2 min 5 s */
 export function formatDuration(seconds: number): string {
+  if (seconds < 0.1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 10) return `${roundShort(seconds)} s`;
-  if (seconds < 60) return `${Math.round(seconds)} s`;
-  return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  const rounded = Math.round(seconds);
+  return rounded < 60 ? `${rounded} s` : `${Math.floor(rounded / 60)} min ${rounded % 60} s`;
 }
 
 const roundShort = (number: number): string =>
@@ -91,6 +92,8 @@ export function formatDollars(dollars: number): string {
 /** 1 trace, 12 traces */
 export const pluralize = (number: number, noun: string): string =>
   `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`;
+
+export const capitalize = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
 
 /** 512 bytes, 8 KiB, 1.5 MiB */
 export function formatBytes(count: number): string {

@@ -214,6 +214,9 @@ def check_database(url: str, now: Callable[[], datetime], free: Callable[[Path],
         return DatabaseChecks([warning("database", message, "Pass a file with --db to keep it.")])
     try:
         path = sqlite_path(url)
+    except SettingsError as error:
+        return DatabaseChecks([problem("database", *split_advice(printable(error.message, 400)))])
+    try:
         if path is None:
             report = diagnostics.inspect_server(url, now)
             return DatabaseChecks(list(_check_opened(report, redact_url(url))), report)

@@ -46,7 +46,7 @@ async def latency_budget(
 
 @evaluator(title="Cost budget", needs={"usage"})
 async def cost_budget(
-    case: Case, max_cost: Annotated[float, Meta(ge=0, description="Maximum cost of all turns together.")]
+    case: Case, max_cost: Annotated[float, Meta(ge=0, description="Maximum cost of all turns together, in US dollars.")]
 ) -> Score:
     """The answer cost no more than the budget. The score is budget / actual cost, at most 1."""
     if case.usage is None or case.usage.cost is None:

@@ -136,7 +136,7 @@ async def per_turn(
         Literal["mean", "min", "last"], Meta(description="How to combine the turns' scores.")
     ] = "mean",
 ) -> Score:
-    """Another evaluator on each turn: the mean, minimum or last score. Passes if all turns (or the last one) pass.
+    """Apply another evaluator to each turn: the mean, minimum or last score. Passes if all turns (or the last) pass.
 
     Turns that were not reached fail; turns that the evaluator skips are left out.
     """

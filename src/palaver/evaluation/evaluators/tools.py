@@ -299,7 +299,7 @@ async def tool_results_used(
     min_length: Annotated[int, Meta(ge=1, description="Ignore texts in results that are shorter than this.")] = 3,
     judge: Annotated[str | None, Meta(description="Judge for results that are not quoted literally.")] = None,
 ) -> Score:
-    """A text or number of each successful result appears in a later answer or call. The score is the share used.
+    """Text or a number from each successful result appears in a later answer or call. The score is the share used.
 
     If a judge is set, it decides on results that are not quoted literally.
     """

@@ -30,9 +30,9 @@ async def webhook(
     target: Target,
     context: EvaluatorContext,
     *,
-    url: Annotated[str, Meta(min_length=1, max_length=2_000, description="URL that the case is posted to.")],
+    url: Annotated[str, Meta(min_length=1, max_length=2_000, description="URL to which the case is posted.")],
     secret: Annotated[
-        str | None, Meta(description="Variable with the signing secret: env:PALAVER_WEBHOOK_NAME.")
+        str | None, Meta(description="Environment variable with the signing secret: env:PALAVER_WEBHOOK_NAME.")
     ] = None,
     timeout: Annotated[float, Meta(gt=0, le=30, description="Timeout in seconds.")] = 10,  # noqa: ASYNC109  # of the request
     body: Annotated[

@@ -31,9 +31,9 @@ class PlannedVariant(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     workflow: str | None = None
-    """None if `column` has the answers."""
+    """Null if `column` has the answers."""
     variant: str | None = None
-    """The reference, fixed to a version: `short:3`."""
+    """Reference to a version of the variant, such as `short:3`."""
     parameters: Mapping[str, Any] = {}
     """Parameters of every call: the variant's, overridden by the request's."""
     column: str | None = None

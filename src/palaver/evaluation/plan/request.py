@@ -16,18 +16,18 @@ FailedAs = Literal["not_passed", "exclude"]
 
 
 class RowSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of the revision that match all conditions, or a sample or the first of them."""
+    """Selects the rows that match all conditions; `sample` and `limit` reduce their number."""
 
     filter: Annotated[str, Meta(max_length=10_000)] | dict[str, Any] | None = None
     """A row filter: `topic=maths`, or required values by column."""
     ids: Annotated[tuple[str, ...], Meta(max_length=100_000)] | None = None
     """Ids of rows."""
     sample: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
-    """Number of rows, drawn at random, in the order of the set."""
+    """Number of rows to draw at random. They keep the order of the test set."""
     seed: Annotated[int, Meta(ge=0, lt=1 << 53)] = 0
     """The same seed draws the same rows of the same revision."""
     limit: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
-    """Maximum number of rows, from the start."""
+    """Maximum number of rows: the first ones."""
 
 
 class TestsetInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class TestsetInput(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """Id of the test set."""
     revision: int | str = "head"
-    """A number, a digest or its beginning, or `head`."""
+    """A revision number, a digest or digest prefix, or `head`."""
     rows: RowSelection | None = None
     """Which rows to run; by default all."""
 
@@ -49,9 +49,9 @@ class VariantInput(msgspec.Struct, frozen=True, kw_only=True):
     workflow: str | None = None
     """Name of the workflow."""
     variant: str | None = None
-    """`short` or `short:3`; `parameters` override its keys."""
+    """Stored variant, such as `short` or `short:3`. `parameters` override it key by key."""
     parameters: dict[str, Any] = {}
-    """Parameters; they override those of the stored variant."""
+    """Parameters of the workflow; they override those of the stored variant."""
     column: ColumnName | None = None
     """Score the answers in this column instead of calling a workflow."""
 
@@ -62,22 +62,22 @@ class EvaluatorInput(msgspec.Struct, frozen=True, kw_only=True):
     key: DisplayName
     """Key of the evaluator."""
     name: DisplayName | None = None
-    """Name of its scores; by default the key."""
+    """Name of the scores (default: the key)."""
     parameters: dict[str, Any] = {}
     """Parameters of the evaluator."""
 
 
 class ColumnMapInput(msgspec.Struct, frozen=True, kw_only=True):
-    """Which columns are used for what. Omitted fields are detected; null means no column."""
+    """The columns for messages, expected answer and inputs. Omitted fields are detected; null means no column."""
 
     messages: ColumnName | UnsetType | None = UNSET
-    """The user's messages or question."""
+    """Column with the user's messages or question."""
     history: ColumnName | UnsetType | None = UNSET
-    """Messages before `messages`."""
+    """Column with the messages before `messages`."""
     script: ColumnName | UnsetType | None = UNSET
-    """Scripts, which are played turn by turn."""
+    """Column with scripts, which are played turn by turn."""
     expected: ColumnName | UnsetType | None = UNSET
-    """The expected answer."""
+    """Column with the expected answer."""
     inputs: Annotated[dict[str, ColumnName], Meta(max_length=1_000)] | UnsetType | None = UNSET
     """Column by input name."""
 
@@ -88,22 +88,22 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     calls: Annotated[int, Meta(ge=1, le=1_000_000)]
     """Maximum number of calls."""
     seconds: Annotated[float, Meta(gt=0, le=86_400)] = 60.0
-    """Length of the period."""
+    """Length of the period, in seconds."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits on speed, cost and errors."""
 
     concurrency: Annotated[int, Meta(ge=1, le=1_000)] = 10
-    """Concurrent calls of one workflow, over all processes."""
+    """Maximum number of concurrent calls of one workflow, over all processes."""
     rate: Rate | None = None
     """Maximum rate of calls; by default unlimited."""
     timeout: Annotated[float, Meta(gt=0, le=86_400)] = 60.0
-    """Seconds of one call, or of one turn of a script."""
+    """Timeout of a call, or of each turn of a script, in seconds."""
     retries: Annotated[int, Meta(ge=0, le=20)] = 2
-    """Retries of a transient failure."""
+    """Maximum number of retries after a transient failure."""
     max_cost: Annotated[float, Meta(gt=0)] | None = None
-    """Maximum cost. Beyond it, the remaining cells are cancelled and the evaluation fails."""
+    """Maximum cost in US dollars. Beyond it, the remaining cells are cancelled and the evaluation fails."""
     max_errors: Annotated[float, Meta(ge=0, le=1)] = 1.0
     """Maximum share of failed cells. Beyond it, the remaining cells are cancelled and the evaluation fails."""
 
@@ -114,12 +114,12 @@ class NewEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     name: OptionalName = ""
     testset: TestsetInput
     variants: Annotated[tuple[VariantInput, ...], Meta(min_length=1, max_length=MAX_VARIANTS)]
-    """What to evaluate. The first one is the base of comparisons."""
+    """The variants to evaluate. The first one is the base of comparisons."""
     evaluators: Annotated[tuple[EvaluatorInput, ...], Meta(min_length=1, max_length=MAX_EVALUATORS)]
-    """What scores the answers."""
+    """The evaluators that score the answers."""
     map: ColumnMapInput = ColumnMapInput()
     repeats: Annotated[int, Meta(ge=1, le=MAX_REPEATS)] = 1
-    """Runs of each row."""
+    """Number of runs per row."""
     limits: Limits = Limits()
     failed_as: FailedAs = "not_passed"
     """Whether failed calls count as not passed, or are left out of the statistics."""

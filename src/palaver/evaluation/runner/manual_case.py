@@ -59,11 +59,11 @@ class ManualCase(_ManualAnswer, frozen=True, kw_only=True):
     inputs: dict[str, Any] = {}
     """Inputs of the call."""
     row: dict[str, Any] = {}
-    """Further columns of the row."""
+    """Additional columns of the row."""
     expected: Any | UnsetType = UNSET
     """The expected answer."""
     flags: ManualFlags | None = None
-    """By default, taken from the output."""
+    """Properties of the workflow (default: derived from the output)."""
     history: Any = None
     """The messages that were sent: text, or messages in any dialect."""
     turns: Annotated[tuple[ManualTurn, ...], Meta(min_length=1, max_length=1_000)] | None = None

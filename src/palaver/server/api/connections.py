@@ -89,15 +89,15 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=_MAX_URL_CHARS)]
     """URL of the service."""
     name: str | None = None
-    """Its name here; by default derived from its URL, or the name that it reports."""
+    """Name of the connection (default: derived from its URL, or the name that the service reports)."""
     is_chat: bool | None = None
-    """Whether it is a chat."""
+    """Whether the service is a chat."""
     dialect: Dialect | None = None
-    """Its protocol."""
+    """Protocol of the service."""
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
     """Model to request."""
     timeout_seconds: TimeoutSeconds = 60
-    """Maximum time until its first byte, and between bytes."""
+    """Timeout for the first byte of a response and between bytes, in seconds."""
     dry_run: bool = False
     """Only return what would be connected."""
 

@@ -40,7 +40,7 @@ class EvaluationTestset(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    """Its name when the evaluation was created."""
+    """Name of the test set when the evaluation was created."""
     revision: int
 
 
@@ -76,16 +76,16 @@ class EvaluationRow(EvaluationHead, frozen=True, kw_only=True):
     """An evaluation in a list."""
 
     variants: list[str]
-    """Their names."""
+    """Names of the variants."""
     evaluators: list[str]
-    """Their names."""
+    """Names of the evaluators."""
 
 
 class EvaluationView(EvaluationHead, frozen=True, kw_only=True):
     """An evaluation with its configuration; summary and results have separate routes."""
 
     variants: Sequence[PlannedVariant]
-    """With their parameters, flags and columns at creation."""
+    """The variants, with their parameters, flags and columns as of the creation of the evaluation."""
     evaluators: Sequence[PlannedEvaluator]
     rows: int
     """Number of test set rows in the evaluation."""
@@ -120,7 +120,7 @@ class ScoreView(msgspec.Struct, frozen=True, kw_only=True):
     """The score of one evaluator for one cell."""
 
     evaluator: str
-    """Its name in this evaluation; `name.key` for an entry of a mapping that it returned."""
+    """Name of the evaluator in this evaluation; `name.key` if it returned a mapping of scores."""
     status: ScoreStatus
     passed: bool | None = None
     score: float | None = None
@@ -142,7 +142,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the row in the test set."""
     variant: str
     repeat: int
-    """From 0."""
+    """Number of the repeat, starting at 0."""
     status: CellStatus
     error: FailureView | None
     asked: Any = msgspec.field(name="in")
@@ -150,7 +150,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     answered: Any = msgspec.field(name="out")
     """A preview of the output."""
     scores: list[ScoreView]
-    """In the order of the evaluators, without details."""
+    """Scores in the order of the evaluators, without details."""
     latency_seconds: float | None
     first_output_seconds: float | None
     usage: Mapping[str, Any] | None
@@ -177,7 +177,7 @@ class CaseCallView(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool = False
     turn: int = 0
     index: int = 0
-    """Its position among all calls of the case."""
+    """Position among all calls of the case."""
 
 
 class TurnView(msgspec.Struct, frozen=True, kw_only=True):
@@ -274,7 +274,7 @@ class EvaluatorView(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     description: str
     schema: Mapping[str, Any]
-    """JSON Schema of its parameters, from which the page builds a form."""
+    """JSON Schema of the parameters, from which the page builds a form."""
     needs: list[Need]
     origin: EvaluatorOrigin
 
@@ -304,13 +304,13 @@ class ImportedEvaluatorView(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     source: str
-    """Its key in Agenta."""
+    """Key of the evaluator in Agenta."""
     evaluator: EvaluatorInput | None
     """The evaluator to use in an evaluation; null if there is no equivalent."""
     notes: list[str]
     """What was left out, and why."""
     text: str | None
-    """Code that came with it, which is never run."""
+    """Code of the evaluator, which is never run."""
 
 
 class ImportedEvaluators(msgspec.Struct, frozen=True):

@@ -61,20 +61,20 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
     """An API key to create."""
 
     name: str
-    """Name to show."""
+    """Display name."""
     scopes: list[str]
-    """What it may do: any of `read`, `invoke` and `admin`."""
+    """Scopes of the key: any of `read`, `invoke` and `admin`."""
     expires_at: Moment | None = None
-    """When it stops working; null for never."""
+    """When the key expires; null for never."""
 
 
 class KeyPatch(msgspec.Struct, frozen=True, kw_only=True):
     """Changes to an API key. Omitted fields are not changed."""
 
     name: str | UnsetType = UNSET
-    """Name to show."""
+    """Display name."""
     expires_at: Moment | UnsetType | None = UNSET
-    """When it stops working; null for never."""
+    """When the key expires; null for never."""
     scopes: Any = UNSET
     """Rejected: the scopes of a key can't be changed."""
 

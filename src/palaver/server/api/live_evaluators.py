@@ -56,7 +56,7 @@ class NewLiveEvaluator(msgspec.Struct, frozen=True, kw_only=True):
     sample: Sample = 0.1
     """The fraction of matching traces to score. Whether a trace is sampled depends only on its id."""
     evaluators: EvaluatorList
-    """What scores the traces."""
+    """The evaluators that score the traces."""
     per_minute: PerMinute = 60
     """Maximum number of cases per minute, over all processes."""
     session: bool = False
@@ -74,7 +74,7 @@ class LiveEvaluatorPatch(msgspec.Struct, frozen=True, kw_only=True):
     sample: Sample | UnsetType = UNSET
     """The fraction of matching traces to score."""
     evaluators: EvaluatorList | UnsetType = UNSET
-    """What scores the traces."""
+    """The evaluators that score the traces."""
     per_minute: PerMinute | UnsetType = UNSET
     """Maximum number of cases per minute, over all processes."""
     session: bool | UnsetType = UNSET

@@ -36,7 +36,7 @@ class NewReview(msgspec.Struct, frozen=True, kw_only=True):
 
     name: Name = ""
     items: ItemSelection
-    """What to review, chosen once."""
+    """The items to review. They are selected once, when the review is created."""
     questions: Questions | None = None
     """Defaults to the questions of the evaluation's `human` evaluators."""
     reviewers: Annotated[int, Meta(ge=1, le=50)] = 1
@@ -75,7 +75,7 @@ class ReviewRow(ReviewHead, frozen=True, kw_only=True):
     """A review in a list."""
 
     questions: list[str]
-    """Their keys."""
+    """Keys of the questions."""
 
 
 class ReviewerProgressView(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,9 +165,9 @@ class ItemRow(msgspec.Struct, frozen=True, kw_only=True):
     """For example `item_3`; unique within the review."""
     state: ItemState
     result: str | None
-    """The cell of the evaluation."""
+    """Id of the evaluation result, such as `cell_42`."""
     trace_id: str | None
-    """In a blind review both are null for reviewers, because they lead to hidden data."""
+    """In a blind review, `result` and `trace_id` are null for reviewers, because they lead to hidden data."""
     answered: int
     annotations: list[AnnotationView]
 
@@ -197,7 +197,7 @@ class NewAnnotation(msgspec.Struct, frozen=True, kw_only=True):
     answers: dict[str, Any]
     """Answers by question key."""
     comment: FreeText = ""
-    """A comment for other people."""
+    """Free-text comment."""
     reviewer: Reviewer | None = None
     """The reviewer's name, on a server without keys."""
 

@@ -77,9 +77,9 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None
     trace_id: str | None
     seq: int
-    """The number of its last event."""
+    """Number of the run's last event."""
     readers: int
-    """Number of clients that follow it in this process."""
+    """Number of clients that follow the run in this process."""
     usage: Mapping[str, Any] | None
     cost: float | None = None
     asked: Any = msgspec.field(name="in")

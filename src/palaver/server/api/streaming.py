@@ -48,7 +48,7 @@ def last_event_id(request: ApiRequest) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdecimal() or len(text) > 10:
-        raise InvalidValue("Last-Event-ID must be the number of an event.")
+        raise InvalidValue(f"Invalid Last-Event-ID {text[:40]!r}: must be the number of an event.")
     return int(text)
 
 

@@ -107,7 +107,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     """Server processes that use this database, including this one."""
     workers: int
     extras: list[str]
-    """Installed extras for serving agents of frameworks."""
+    """Installed extras for agent frameworks."""
     uptime_seconds: float
     limits: dict[str, float]
 
@@ -238,7 +238,7 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
     board: BoardView | None
     """The most recently saved board; null without boards, or if it is too large."""
     board_id: str | None
-    """Its id, also if the board is too large."""
+    """Id of that board, even if the board itself is too large to include."""
     threads: Page[ThreadSummary]
     pinned: list[ThreadSummary]
     running: list[str]

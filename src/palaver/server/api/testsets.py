@@ -56,7 +56,7 @@ class RowInput(msgspec.Struct, frozen=True, kw_only=True):
     data: Cells
     """Values by column."""
     id: RowId | None = None
-    """Id of an existing row, to keep it."""
+    """Id of an existing row, so that the row keeps it."""
 
 
 # Sets
@@ -92,7 +92,7 @@ class ColumnView(msgspec.Struct, frozen=True, kw_only=True):
     """Number of rows without the column."""
     nulls: int
     looks_like: Literal["chat"] | UnsetType = UNSET
-    """Set if its values are texts that contain messages."""
+    """Set if the values are texts that contain messages."""
 
 
 class TestSetRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ class TestSetRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str
     head: int
-    """The number of its newest revision."""
+    """Number of the newest revision."""
     rows: int
     archived: bool
     created_at: Timestamp
@@ -162,7 +162,7 @@ class RevisionDetail(RevisionRow, frozen=True, kw_only=True):
     """A revision with the kinds of its columns."""
 
     kinds: list[ColumnView]
-    """Its columns, with the kinds of their values."""
+    """Columns of the revision, with the kinds of their values."""
 
 
 # Rows
@@ -175,7 +175,7 @@ class RowView(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
     """Changes with the data."""
     place: int
-    """Its position in the revision, from 0."""
+    """Position in the revision, starting at 0."""
     data: Cells
     cut: dict[str, int] | UnsetType = UNSET
     """The full size, in bytes of JSON, of cells that are shortened, by column."""

@@ -78,9 +78,9 @@ class NewMessages(msgspec.Struct, frozen=True, kw_only=True):
     messages: Any
     """A list in any supported dialect, or one message."""
     parent: str | UnsetType | None = UNSET
-    """The message that they follow, null for none; by default the end of the current branch."""
+    """Id of the message to add them below, or null for the start (default: the end of the current branch)."""
     replaces: str | None = None
-    """The message that they replace, as a new sibling branch."""
+    """Id of the message that they replace, on a new branch next to it."""
 
 
 class _BranchPage(NamedTuple):
@@ -233,11 +233,11 @@ class NewTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn to start. Omitted fields default to those of the thread."""
 
     parent: str | UnsetType | None = UNSET
-    """The message that is followed, null for none; by default the end of the current branch."""
+    """Id of the message to continue from, or null for the start (default: the end of the current branch)."""
     messages: Any = ()
     """New messages in any supported dialect; without any, `parent` itself is answered."""
     again: str | None = None
-    """Instead of both: the message to regenerate."""
+    """Id of the answer to regenerate, instead of `parent` and `messages`."""
     variant: str | None = None
     """Variant of this run, such as `short:3`."""
     parameters: Object = {}

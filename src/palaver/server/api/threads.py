@@ -120,11 +120,11 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     status: NodeStatus
     error: Mapping[str, Any] | None
     siblings: Sequence[str]
-    """The ids of all children of its parent, itself included, in order of creation."""
+    """Ids of all children of the same parent, including this message, in order of creation."""
     feedback: FeedbackCounts
     usage: Mapping[str, Any] | None
     seconds: float | None
-    """How long its run took; null without a run, or while it is active."""
+    """Duration of the message's run, in seconds; null without a run, or while the run is active."""
     created_at: Timestamp
 
 
@@ -240,7 +240,7 @@ class CreateThread(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Object = {}
     """Inputs of its runs."""
     title: Title | None = None
-    """By default, made from the first message."""
+    """Title (default: derived from the first message)."""
     messages: Any = ()
     """A list in any supported dialect."""
     cell: ThreadCell | None = None
@@ -248,7 +248,7 @@ class CreateThread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThroughNode(msgspec.Struct, frozen=True):
-    """The end of the branch below a node that was current most recently."""
+    """A message whose most recently used branch becomes the current one."""
 
     through: str
     """Id of the message."""
@@ -258,9 +258,9 @@ class ThreadPatch(msgspec.Struct, frozen=True, kw_only=True):
     """Changes to a thread. Omitted fields are not changed; null resets a field."""
 
     title: Title | UnsetType | None = UNSET
-    """Null for a title made from the first message."""
+    """Title; null for one derived from the first message."""
     pinned: bool | UnsetType | None = UNSET
-    """Whether it is listed first, and kept."""
+    """Whether the thread is pinned to the top of the list."""
     workflow: Workflow | UnsetType | None = UNSET
     variant: str | UnsetType | None = UNSET
     """Variant of its runs, such as `short:3`."""
@@ -269,14 +269,14 @@ class ThreadPatch(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Object | UnsetType | None = UNSET
     """Inputs of its runs."""
     head: str | ThroughNode | UnsetType | None = UNSET
-    """The end of the current branch: a message, or the branch below one."""
+    """The new current branch: the id of its last message, or a message that it passes through."""
 
 
 class DuplicateThread(msgspec.Struct, frozen=True, kw_only=True):
     """Options for copying or forking a thread."""
 
     upto: str | None = None
-    """Id of the last message to copy; by default all are copied."""
+    """Id of the last message to copy (default: all messages)."""
     branches: Branches = "current"
     """Copy the current branch, or all branches."""
     workflow: Workflow | UnsetType | None = UNSET

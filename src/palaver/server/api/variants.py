@@ -111,7 +111,7 @@ class VariantView(VariantRow, frozen=True, kw_only=True):
     """A variant with the parameters of its newest version."""
 
     parameters: Mapping[str, Any]
-    """The parameters of its newest version."""
+    """Parameters of the newest version."""
     fits: bool
     """Whether the current workflow accepts the parameters."""
     faults: list[dict[str, Any]]

@@ -76,7 +76,7 @@ class WorkflowView(WorkflowRow, frozen=True, kw_only=True):
     parameters: Mapping[str, Any]
     variants: list[WorkflowVariant]
     routes: Mapping[str, str]
-    """The URLs to call it at, by protocol."""
+    """URLs of the workflow, by protocol."""
     snippets: list[Snippet]
     evidence: Any
     """How a connected workflow was discovered."""

@@ -94,7 +94,7 @@ def list_enabled(db: Connection) -> list[EnabledEvaluator]:
 def create_live_evaluator(db: Connection, project: str, rule: LiveEvaluator) -> LiveEvaluator:
     """Insert a live evaluator, which scores traces that arrive from now on."""
     if (db.scalar(select(func.count()).where(rules.c.project == project)) or 0) >= MAX_LIVE_EVALUATORS:
-        raise TooLarge(f"The limit of {MAX_LIVE_EVALUATORS} live evaluators is reached. Delete one first.")
+        raise TooLarge(f"The limit of {MAX_LIVE_EVALUATORS} live evaluators has been reached. Delete one first.")
     stored = msgspec.structs.replace(rule, name=storable_text(rule.name), place=span_queries.last_position(db))
     db.execute(insert(rules).values(project=project, **msgspec.structs.asdict(stored)))
     mark_changed(db, Change(project, "rule", stored.id))

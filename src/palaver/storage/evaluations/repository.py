@@ -41,7 +41,7 @@ def finish_if_done(db: Connection, project: str, evaluation: str, at: datetime) 
         values["state"] = "cancelled" if row.reason is None else "failed"
     elif row.total and not row.done:
         values["state"] = "failed"
-        values["reason"] = {"code": "no_cell_done", "message": "All cells failed. See the errors of the results."}
+        values["reason"] = {"code": "no_cell_done", "message": "All cells failed. See the errors in the results."}
     elif row.failed or row.errors or row.done < row.total:
         values["state"] = "partly"
     else:

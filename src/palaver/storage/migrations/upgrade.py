@@ -213,4 +213,5 @@ def _run_scripts(connection: Connection) -> None:
 
 def _one_line(error: BaseException) -> str:
     cause = getattr(error, "orig", None) or error
-    return " ".join(str(cause).split())[:200].removesuffix(".")
+    lines = [line for line in str(cause).splitlines() if "Is the server running" not in line]  # A hint of libpq.
+    return " ".join(" ".join(lines).split())[:200].removesuffix(".")

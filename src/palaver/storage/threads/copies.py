@@ -51,7 +51,7 @@ def duplicate_thread(
         if end is None:
             raise ItemNotFound(upto, pointer="/upto")
         if end.status == "failed":
-            raise InvalidValue("Cannot fork at a message from a failed run.", pointer="/upto")
+            raise InvalidValue("Cannot fork at a message from a failed run. Use its parent instead.", pointer="/upto")
         head = upto
     insert_thread(db, project, _new_thread(source, changes, id, at))
     if source.title_by == "auto" and changes.title is UNSET:

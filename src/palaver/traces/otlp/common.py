@@ -122,7 +122,7 @@ def span_name(name: str, losses: Losses) -> str:
 def check_size(wire_bytes: int, *content: Any) -> None:
     """Raise InvalidSpan if a span is too large after truncation. Only long spans are measured."""
     if wire_bytes > _MEASURED_WIRE_BYTES and (size := len(_encode(content))) > MAX_SPAN_BYTES:
-        raise InvalidSpan(f"too large: {size:,} bytes, more than {MAX_SPAN_BYTES:,}")
+        raise InvalidSpan(f"too large: {size:,} bytes (limit: {MAX_SPAN_BYTES:,})")
 
 
 def is_pending_span(attributes: dict[str, Any]) -> bool:

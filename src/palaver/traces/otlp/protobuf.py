@@ -333,7 +333,7 @@ def _message_bytes(reader: WireReader, field: Field, kind: str, losses: Losses) 
         return reader.data[field.start : field.stop]
     data = reader.truncate(kind, field.start, field.stop, losses)
     if len(data) > MAX_SPAN_BYTES:
-        raise InvalidSpan(f"too large: {len(data):,} bytes, more than {MAX_SPAN_BYTES:,}")
+        raise InvalidSpan(f"too large: {len(data):,} bytes (limit: {MAX_SPAN_BYTES:,})")
     return data
 
 

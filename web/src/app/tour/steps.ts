@@ -64,7 +64,7 @@ export const STEPS: readonly Step[] = [
   },
   {
     id: 'call',
-    title: 'Call it from curl, OpenAI or the AI SDK',
+    title: 'Call a workflow from your code',
     text: 'Under API, choose [curl], [OpenAI Python] or [AI SDK], press [Copy code] and run it in a terminal.',
     href: '/workflows/eliza#call',
     link: 'Code for eliza',

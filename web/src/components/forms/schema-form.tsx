@@ -5,6 +5,7 @@
 import { Ban, Braces, Plus, RotateCcw, X } from 'lucide-react';
 import { useMemo, type ReactNode, useId, useState } from 'react';
 import { Button, IconButton } from '@/components/button';
+import { ProseWithCode } from '@/components/text';
 import { cn } from '@/lib/cn';
 import { JsonField, Control } from './controls';
 import { type JsonSchema, formOf, isObject, type Field, type Shape } from './json-schema';
@@ -173,7 +174,11 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
           />
         )}
       </div>
-      {!compact && shape.description && <p className="mb-1 text-xs text-muted wrap-anywhere">{shape.description}</p>}
+      {!compact && shape.description && (
+        <p className="mb-1 text-xs text-muted wrap-anywhere">
+          <ProseWithCode text={shape.description} />
+        </p>
+      )}
       <FieldInput
         key={resetCount}
         {...{ field, value, fallback, onChange, path, errors, compact, id, isJsonText, invalid: messages.length > 0 }}
@@ -317,7 +322,7 @@ function ListEntry({ item, maxItems, id, name, value, fallback, onChange, path, 
       >
         <Plus className="size-3.5" />
         Add item
-        {rows.length === 0 && <span className="text-faint">{ownItems ? 'to the empty list' : 'none by default'}</span>}
+        {rows.length === 0 && <span className="text-faint">{ownItems ? '(empty list)' : '(none by default)'}</span>}
       </Button>
     </div>
   );

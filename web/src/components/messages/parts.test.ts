@@ -190,7 +190,13 @@ describe('formatting', () => {
   it('shortens numbers, sizes, durations and usage', () => {
     expect([0, 999, 1000, 12_345, 1_250_000].map(formatCompactNumber)).toEqual(['0', '999', '1k', '12k', '1.3M']);
     expect([5, 1200, 2_000_000].map(formatSize)).toEqual(['5 B', '1.2 KB', '2 MB']);
-    expect([0.04, 1.42, 12.3, 125].map(formatDuration)).toEqual(['0 s', '1.4 s', '12 s', '2 min 5 s']);
+    expect([0.04, 1.42, 12.3, 119.7, 125].map(formatDuration)).toEqual([
+      '40 ms',
+      '1.4 s',
+      '12 s',
+      '2 min 0 s',
+      '2 min 5 s',
+    ]);
     expect(formatUsage({ usage: { inputTokens: 300, outputTokens: 12 }, seconds: 1.4 })).toBe('312 tokens · 1.4 s');
     expect(formatUsage({})).toBe('');
   });

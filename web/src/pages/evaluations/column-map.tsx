@@ -182,7 +182,7 @@ function mappingSummary(map: MapDraft, defaults: Mapping, isText: boolean | null
     isText !== null && `${isText ? 'user message' : 'messages'} ← ${messages ?? 'none'}`,
     mappingText('history', chosenOrDefault(map.history, defaults.history)),
     mappingText('script', chosenOrDefault(map.script, defaults.script)),
-    defaults.spoken !== null && `without ${messages === null ? 'a script' : 'messages'}: ${defaults.spoken}`,
+    mappingText('fallback', defaults.spoken),
     `expected ← ${chosenOrDefault(map.expected, defaults.expected) ?? 'none'}`,
     inputs.length > 0 && `inputs ← ${inputs.join(', ')}`,
   ]
@@ -207,9 +207,7 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
   const messagesColumn = chosenOrDefault(map.messages, defaults.messages);
   const isText = columns.some(({ name, kind }) => name === messagesColumn && kind === 'text');
   const isChat = workflows.length === 0 || workflows.some((workflow) => workflow.is_chat);
-  const spokenHint =
-    defaults.spoken !== null ? `if ${messagesColumn === null ? 'no script' : 'none'}: ${defaults.spoken}` : null;
-  const hint = spokenHint ?? (isText ? 'user message' : null);
+  const hint = defaults.spoken !== null ? `fallback: ${defaults.spoken}` : isText ? 'user message' : null;
   const inputs = [
     ...new Set([...workflows.flatMap(inputNames), ...Object.keys(defaults.inputs), ...Object.keys(map.inputs ?? {})]),
   ];

@@ -23,7 +23,7 @@ import { JsonView } from '@/components/json-view';
 import { DeleteMenuItem, Menu, MenuItem, MenuTitle } from '@/components/menu';
 import { Loading, ErrorMessage } from '@/components/status';
 import { showToast, showError } from '@/components/toast';
-import { formatDateTime, formatTimeAgo, pluralize, formatDollars, formatAge } from '@/lib/format';
+import { formatDateTime, formatTimeAgo, pluralize, formatDollars } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
 import { safeProse } from '@/lib/safe-text';
 import { serverPath } from '@/lib/server-path';
@@ -257,7 +257,7 @@ interface Side {
   /** As the server parses it: `ev_…:variant`. */
   value: string;
   title: string;
-  group: string;
+  variant: string;
 }
 
 /** Choose what to compare with: another variant, or another evaluation of the test set. */
@@ -266,15 +266,15 @@ export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation;
   const { data } = useQuery(evaluationsOfTestsetQuery(evaluation.testset.id));
   const ownSides: Side[] = evaluation.variants.map(({ name }) => ({
     value: `${evaluation.id}:${name}`,
-    title: name,
-    group: 'This evaluation',
+    title: `This evaluation: ${name}`,
+    variant: name,
   }));
   const others = (data?.data ?? []).filter(({ id }) => id !== evaluation.id);
   const otherSides: Side[] = others.flatMap((other) =>
     other.variants.map((name) => ({
       value: `${other.id}:${name}`,
-      title: name,
-      group: `${evaluationTitle(other)} (${formatAge(other.created_at)})`,
+      title: `${evaluationTitle(other)} (${formatTimeAgo(other.created_at)}): ${name}`,
+      variant: name,
     })),
   );
   const sides = [...ownSides, ...otherSides];
@@ -286,7 +286,7 @@ export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation;
     selection.base ??
     (ownSides.length > 1
       ? ownSides[0]?.value
-      : (otherSides.find(({ title }) => title === ownSides[0]?.title) ?? otherSides[0])?.value) ??
+      : (otherSides.find(({ variant }) => variant === ownSides[0]?.variant) ?? otherSides[0])?.value) ??
     '';
   const compare = () => navigate(`/evaluations/compare?${new URLSearchParams({ base, candidate })}`);
   return (
@@ -342,21 +342,14 @@ function SideSelect({
   value: string;
   onChange: (value: string) => void;
 }): ReactNode {
-  const groups = [...new Set(sides.map(({ group }) => group))];
   return (
     <LabeledField label={label}>
       <Select value={value} onChange={(event) => onChange(event.target.value)}>
         {!sides.some((side) => side.value === value) && <option value="">Choose…</option>}
-        {groups.map((group) => (
-          <optgroup key={group} label={group}>
-            {sides
-              .filter((side) => side.group === group)
-              .map((side) => (
-                <option key={side.value} value={side.value}>
-                  {side.title}
-                </option>
-              ))}
-          </optgroup>
+        {sides.map((side) => (
+          <option key={side.value} value={side.value}>
+            {side.title}
+          </option>
         ))}
       </Select>
     </LabeledField>

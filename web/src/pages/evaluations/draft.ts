@@ -1,6 +1,7 @@
 /** Draft of a new evaluation: the choices, the request, and the field of each server error. */
 import type { paths } from '@/api/schema.d';
 import type { FieldError } from '@/components/forms/values';
+import { capitalize } from '@/lib/format';
 import type { Evaluation } from './queries';
 
 export type EvaluationRequest = paths['/api/evaluations']['post']['requestBody']['content']['application/json'];
@@ -220,10 +221,7 @@ export function fieldTitle(path: string, evaluators: readonly EvaluatorDraft[]):
   const [first = '', detail] =
     part === 'repeats' ? [part] : part === 'variants' || part === 'evaluators' ? steps.slice(1) : steps;
   // Parameters and inputs keep their names; titles of the form are capitalized.
-  const field =
-    first === 'parameters' || first === 'inputs'
-      ? detail
-      : (FIELD_TITLES[first] ?? first.slice(0, 1).toUpperCase() + first.slice(1));
+  const field = first === 'parameters' || first === 'inputs' ? detail : (FIELD_TITLES[first] ?? capitalize(first));
   return [title, field].filter(Boolean).join(', ');
 }
 

@@ -10,6 +10,7 @@ import { isObject, type JsonSchema } from '@/components/forms/json-schema';
 import { SchemaForm } from '@/components/forms/schema-form';
 import type { FieldError } from '@/components/forms/values';
 import { Badge, ErrorMessage } from '@/components/status';
+import { ProseWithCode } from '@/components/text';
 import { focusRef } from '@/lib/dom';
 import { searchByTitle } from '@/lib/fuzzy-search';
 import { ScoreCard } from './badges';
@@ -122,7 +123,7 @@ function EvaluatorPicker({
             >
               <span className="w-44 shrink-0 font-medium wrap-anywhere max-sm:w-32">{evaluator.title}</span>
               <span className="min-w-0 grow truncate text-[13px] text-muted" title={evaluator.description}>
-                {evaluator.description}
+                <ProseWithCode text={evaluator.description} />
               </span>
               <span className="flex shrink-0 gap-1 max-sm:hidden">
                 {evaluator.origin === 'author' && <Badge tone="accent">Custom</Badge>}
@@ -171,7 +172,11 @@ function EvaluatorForm({ draft, evaluator, path, onChange, onRemove, serverError
       <div className="flex flex-wrap items-start justify-between gap-x-4 gap-y-1 pr-8">
         <div className="min-w-0 grow basis-60">
           <p className="font-medium">{title}</p>
-          {evaluator && <p className="text-[13px] text-muted">{evaluator.description}</p>}
+          {evaluator && (
+            <p className="text-[13px] text-muted">
+              <ProseWithCode text={evaluator.description} />
+            </p>
+          )}
         </div>
         <div className="w-48">
           <LabeledField label="Name">
@@ -277,8 +282,8 @@ export function EvaluatorTryout({
           Try
         </Button>
         <span className="grow" />
-        <span className="text-[13px] text-muted">Chat answer</span>
-        <Switch checked={isChat} onChange={setIsChat} label="Chat answer" />
+        <span className="text-[13px] text-muted">Answer from a chat</span>
+        <Switch checked={isChat} onChange={setIsChat} label="Answer from a chat" />
       </div>
       {tryout.error && <ErrorMessage error={tryout.error} />}
       {tryout.data &&

@@ -114,7 +114,9 @@ function NoEvaluations({ search, onNew }: { search: string; onNew: () => void })
       </p>
       <p className="text-[13px]">
         Or run one in a terminal:{' '}
-        <code className="font-mono text-xs wrap-anywhere">palaver eval app.py cases.csv --evaluator exact_match</code>
+        <code className="font-mono text-xs wrap-anywhere">
+          palaver eval app.py cases.csv <span className="whitespace-nowrap">--evaluator</span> exact_match
+        </code>
       </p>
     </EmptyState>
   );

@@ -367,7 +367,7 @@ function FullValue({ evaluation, row, side }: { evaluation: string; row: ResultR
 }
 
 const FIELD = '!h-8 !w-auto max-w-44 min-w-0 text-[13px]';
-const OUTCOMES = { '': 'Any outcome', yes: 'Passed', no: 'Failed', failed: 'No answer', error: 'Evaluator error' };
+const OUTCOMES = { '': 'Any outcome', yes: 'Passed', no: 'Failed', failed: 'Run failed', error: 'Evaluator error' };
 
 /** Filters, stored in the URL. */
 export function ResultFilters({

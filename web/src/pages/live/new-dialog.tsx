@@ -69,7 +69,10 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
             />
           </LabeledField>
         </div>
-        <FormSection title="Traces" hint="Traces to score. Traces of evaluations and judges are always excluded.">
+        <FormSection
+          title="Traces"
+          hint="Scores all traces unless you add a filter. Traces of evaluations and judges are always excluded."
+        >
           <div className="-mx-4">
             <ConditionChips query={query} seenValues={NO_SEEN_VALUES} onChange={setQuery} />
           </div>
@@ -79,7 +82,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
             trigger={
               <Button size="small">
                 <Plus aria-hidden className="size-3.5" />
-                {query.conditions.length === 0 ? 'All traces. Add a filter' : 'Add a filter'}
+                Add a filter
               </Button>
             }
           />
@@ -150,7 +153,7 @@ const SessionSwitch = (props: { checked: boolean; onChange: (checked: boolean) =
     <span>
       <span className="font-medium">Whole sessions</span>
       <span className="block text-[13px] text-muted">
-        Score each session as one conversation after 10 idle minutes.
+        Score each session as one conversation after 10 minutes of inactivity.
       </span>
     </span>
   </div>

@@ -202,7 +202,7 @@ function FigureRow({ total: { evaluator, n, passRate, mean, skipped, errors } }:
 function formatTotal(n: number, passRate: number | null, mean: number | null): string {
   if (n === 0) return 'No scores yet';
   if (passRate !== null) return `${formatPercent(passRate)} passed`;
-  return mean === null ? '–' : `average ${formatScore(mean)}`;
+  return mean === null ? '–' : `mean ${formatScore(mean)}`;
 }
 
 const scoredText = ({ done, waiting, dropped }: RuleStats, noun: string): string =>

@@ -122,7 +122,7 @@ export function AgreementSection({ review }: { review: Review }): ReactNode {
     <section aria-label="Agreement" className="min-w-0">
       <h2 className="font-semibold">Agreement</h2>
       <p className="mb-2 text-[13px] text-muted">
-        For items that both answered: the share of equal answers, and Cohen’s kappa, which corrects for agreement by
+        For items answered by both: the share of identical answers, and Cohen’s kappa, which corrects for agreement by
         chance. For scores, close values count as partial agreement.
       </p>
       {error && <LoadError error={error} onRetry={refetch} />}
@@ -150,7 +150,7 @@ export function AgreementSection({ review }: { review: Review }): ReactNode {
                   Items
                 </th>
                 <th scope="col" className="text-right">
-                  Equal answers
+                  Identical answers
                 </th>
                 <th scope="col">Kappa</th>
               </tr>
@@ -185,7 +185,7 @@ function AgreementRow({ row: { question, raters, kind, n, percent, kappa } }: { 
         {kappa === null ? (
           <span
             className="text-faint"
-            title="Undefined: one of them always gives the same answer, or there is nothing to compare."
+            title="Undefined: one of the two always gives the same answer, or there is nothing to compare."
           >
             –
           </span>

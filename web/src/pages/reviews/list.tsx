@@ -97,7 +97,7 @@ function NoReviews({ isFiltered, onNew }: { isFiltered: boolean; onNew: () => vo
   return (
     <EmptyState title="No reviews yet" icon={<UsersRound />}>
       <p>
-        In a review, people rate answers one at a time. It shows how far they agree with each other and with your
+        In a review, people rate answers one at a time. It shows how well they agree with each other and with your
         judges.
       </p>
       <p className="my-4">

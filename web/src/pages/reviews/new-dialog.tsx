@@ -57,7 +57,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
           if (!missing) create.mutate();
         }}
       >
-        <FormSection title="Answers" hint="Answers to review. They cannot be changed later.">
+        <FormSection title="Answers" hint="Answers to review. The selection cannot be changed later.">
           <AnswersFields draft={draft} onChange={change} />
           {evaluation.error && (
             <div className="mt-2">

@@ -128,7 +128,7 @@ function EmptyQueue({ review, reviewerName, onAgain, onAnswers }: EmptyQueueProp
       <EmptyState title={isDone ? 'All reviewed' : 'You’re done'} icon={<CircleCheckBig />}>
         <p>
           {isDone
-            ? 'Every item has all its answers.'
+            ? 'Every item has the required number of answers.'
             : 'The remaining items are assigned to other reviewers, or you have answered or skipped them.'}
           {counts && ` You answered ${counts.answered}${counts.skipped > 0 ? ` and skipped ${counts.skipped}` : ''}.`}
         </p>

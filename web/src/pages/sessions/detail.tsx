@@ -31,7 +31,7 @@ export function SessionDetail({ session }: { session: string }): ReactNode {
         <h1 className="min-w-0 truncate text-base font-semibold">
           <bdi>{safeExact(session).slice(0, 300)}</bdi>
         </h1>
-        <CopyButton label="Copy session" text={session} />
+        <CopyButton label="Copy session ID" text={session} />
         <span className="grow" />
         {traces !== undefined && (
           <span className="shrink-0 text-[13px] text-muted tabular-nums">

@@ -108,7 +108,7 @@ function Line({ label, preview }: { label: string; preview: unknown }): ReactNod
   const { text = '' } = parsePreview(preview);
   return (
     <span className="flex min-w-0 gap-2 text-[13px]/5">
-      <span className="w-6 shrink-0 text-faint">{label}</span>
+      <span className="w-11 shrink-0 text-faint">{label}</span>
       <span dir="auto" className={text ? 'min-w-0 grow truncate text-muted' : 'text-faint'}>
         {safeProse(text) || '–'}
       </span>

@@ -120,7 +120,7 @@ type Scope = Schemas['KeyRow']['scopes'][number];
 
 const SCOPES: { scope: Scope; text: string }[] = [
   { scope: 'invoke', text: 'call workflows, create and edit threads' },
-  { scope: 'read', text: 'view stored data; this page needs invoke and read' },
+  { scope: 'read', text: 'view stored data; the web interface needs invoke and read' },
   { scope: 'admin', text: 'full access, including API keys and connections' },
 ];
 const EXPIRIES: Record<string, number | null> = {
@@ -194,7 +194,7 @@ function KeyForm({ isFirst, error, busy, onCreate, onClose }: FormProps): ReactN
       {isFirst && (
         <p className="rounded-lg bg-warn-soft px-3 py-2 text-warn">
           Once a key exists, every request needs one, even from this machine. You will be logged in with this key, so it
-          needs the scope admin. Store it safely.
+          needs the admin scope. Store it safely.
         </p>
       )}
       <LabeledField label="Name">

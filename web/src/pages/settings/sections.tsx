@@ -8,7 +8,7 @@ import { askConfirmation } from '@/components/confirm-dialog';
 import { SegmentedControl } from '@/components/form-fields';
 import { Spinner, Badge, ErrorMessage } from '@/components/status';
 import { cn } from '@/lib/cn';
-import { formatLimit, formatElapsed, formatSettingValue, pluralize } from '@/lib/format';
+import { formatLimit, formatElapsed, formatSettingValue } from '@/lib/format';
 
 export const SettingsSection = ({
   title,
@@ -43,7 +43,8 @@ export function AboutSection(): ReactNode {
               ['Palaver', data.version],
               ['Python', data.python],
               ['Database', `${data.database === 'sqlite' ? 'SQLite' : 'PostgreSQL'}, schema ${data.schema}`],
-              ['Processes', `${data.processes}${data.workers ? ` and ${pluralize(data.workers, 'worker')}` : ''}`],
+              ['Server processes', data.processes],
+              ...(data.workers ? ([['Workers', data.workers]] as const) : []),
               ['Extras', data.extras.join(', ') || 'none'],
               ['Uptime', formatElapsed(data.uptime_seconds)],
             ]}
@@ -52,7 +53,9 @@ export function AboutSection(): ReactNode {
             <summary className="w-fit cursor-pointer rounded text-muted hover:text-ink">Limits</summary>
             <div className="pt-2">
               <DefinitionList
-                pairs={Object.entries(data.limits).map(([name, value]) => [name, formatLimit(name, value)])}
+                pairs={Object.entries(data.limits)
+                  .filter(([name]) => name !== 'port')
+                  .map(([name, value]) => [name, formatLimit(name, value)])}
               />
             </div>
           </details>
@@ -166,7 +169,7 @@ export function TourSection(): ReactNode {
     <SettingsSection title="Tour">
       <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2">
         <p className="min-w-0 text-[13px] text-muted">
-          {done.length} of {STEP_IDS.length} steps done. The tour is in the sidebar.
+          {done.length} of {STEP_IDS.length} steps done.{look !== 'away' && ' The tour is in the sidebar.'}
         </p>
         <div className="flex gap-2">
           {done.length > 0 && <Button onClick={() => tour.restart()}>Restart tour</Button>}

@@ -31,7 +31,7 @@ export const KIND_LABELS: Readonly<Record<ShownColumn['kind'], string>> = {
   number: 'Every value is a number',
   boolean: 'Every value is true or false',
   json: 'Every value is an object or a list',
-  mixed: 'Values of several types, or none',
+  mixed: 'Values of different types, or no values',
 };
 
 export interface ColumnActions {

@@ -9,6 +9,7 @@ import { TextArea, Select, LabeledField } from '@/components/form-fields';
 import { isObject } from '@/components/forms/json-schema';
 import { withField } from '@/components/forms/values';
 import { focusRef } from '@/lib/dom';
+import { capitalize } from '@/lib/format';
 import { safeExact } from '@/lib/safe-text';
 import { type CellMessage, messagesIn, editableText, withEditedText, isMessages } from './cell-messages';
 import { JsonInput } from './json-input';
@@ -145,7 +146,7 @@ function MessageEditor({ message, index, focus, onChange, onRemove, onUp, onDown
           rows={2}
           dir="auto"
           aria-label={`Text of message ${number}`}
-          placeholder={calls.length ? 'No text' : `What the ${role} says`}
+          placeholder={calls.length ? 'No text' : `${capitalize(role)} message`}
           value={text}
           onChange={(event) => onChange(withEditedText(message, event.target.value))}
           className="block min-h-9 rounded-none border-0 py-1 focus-visible:outline-none"

@@ -24,7 +24,7 @@ test('detects the format by the file extension, and names the test set after the
     errorMessage(() => fileFormat('a.pdf')),
     errorMessage(() => fileFormat('constructor')),
   ]).toEqual([
-    'Spreadsheets are not supported. Save it as “CSV UTF-8” (in Excel: File > Save As) and import that file.',
+    'Spreadsheets are not supported. Save the file as “CSV UTF-8” (in Excel: File > Save As) and import that.',
     'Unsupported file type: a.pdf. Use .csv, .jsonl, .json or .parquet.',
     'Unsupported file type: constructor. Use .csv, .jsonl, .json or .parquet.',
   ]);

@@ -45,7 +45,7 @@ export function fileFormat(name: string): Format {
   const extension = name.slice(name.lastIndexOf('.') + 1).toLowerCase();
   if (SPREADSHEET_EXTENSIONS.has(extension))
     throw new Error(
-      'Spreadsheets are not supported. Save it as “CSV UTF-8” (in Excel: File > Save As) and import that file.',
+      'Spreadsheets are not supported. Save the file as “CSV UTF-8” (in Excel: File > Save As) and import that.',
     );
   const format = Object.hasOwn(FORMAT_BY_EXTENSION, extension) ? FORMAT_BY_EXTENSION[extension] : undefined;
   if (!format) throw new Error(`Unsupported file type: ${name}. Use .csv, .jsonl, .json or .parquet.`);

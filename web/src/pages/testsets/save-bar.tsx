@@ -219,7 +219,7 @@ export async function rebaseDraft(id: string, draft: TestsetDraft): Promise<stri
     `Your changes are now based on revision ${latest.head}.`,
     lostCount > 0 && `${pluralize(lostCount, 'row')} you changed ${lostCount === 1 ? 'was' : 'were'} deleted.`,
     conflicts > 0 &&
-      `${pluralize(conflicts, 'cell')} ${conflicts === 1 ? 'was' : 'were'} also changed there;` +
+      `${pluralize(conflicts, 'cell')} ${conflicts === 1 ? 'was' : 'were'} also changed in that revision;` +
         ' your values will be saved.',
     'Check your changes, then save.',
   ]

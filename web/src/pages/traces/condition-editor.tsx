@@ -179,7 +179,7 @@ function ValueInput({ field, op, value, seenValues, onChange }: ValueInputProps)
         maxLength={2000}
         autoComplete="off"
         {...(field?.type === 'number' ? { inputMode: 'decimal' as const } : {})}
-        placeholder={takesList(op) ? 'one, another' : (field?.unit ?? 'Value')}
+        placeholder={takesList(op) ? 'value 1, value 2' : (field?.unit ?? 'Value')}
         value={value}
         onChange={(event) => onChange(event.target.value)}
       />

@@ -7,7 +7,7 @@ import { useSearchParams } from 'wouter';
 
 export const RANGES = {
   '1h': 'Last hour',
-  '24h': 'Last day',
+  '24h': 'Last 24 hours',
   '7d': 'Last 7 days',
   '30d': 'Last 30 days',
   all: 'All time',

@@ -119,7 +119,7 @@ const CONFIDENCE_LABELS: Record<string, string> = {
   declared: 'declared by the service',
   marked: 'messages are marked in its schema',
   guessed: 'guessed from field names in its schema',
-  assumed: 'assumed, as is usual for this kind of service',
+  assumed: 'assumed from the kind of service',
 };
 
 const DIALECT_LABELS: Record<string, string> = {

@@ -51,7 +51,7 @@ describe('type labels', () => {
     [{ type: 'array', items: { type: 'string' } }, 'list of text'],
     [{ anyOf: [{ type: 'number', minimum: 0, maximum: 2 }, { type: 'null' }] }, 'number, 0 to 2 or null'],
     [{ type: ['string', 'null'] }, 'text or null'],
-    [{ type: 'boolean' }, 'true or false'],
+    [{ type: 'boolean' }, 'boolean'],
     [{ const: 3 }, '3'],
     [{ type: 'string', format: 'date' }, 'text (date)'],
     ['not a schema', 'anything'],

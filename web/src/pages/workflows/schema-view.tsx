@@ -4,6 +4,7 @@ import { useState, type ReactNode } from 'react';
 import { IconButton } from '@/components/button';
 import { type JsonSchema, isObject } from '@/components/forms/json-schema';
 import { CodeBlock } from '@/components/markdown/code-block';
+import { ProseWithCode } from '@/components/text';
 
 export function SchemaView({
   title,
@@ -68,7 +69,7 @@ const PropertyTable = ({ properties }: { properties: readonly Property[] }): Rea
           </span>
           {description && (
             <p className="wrap-anywhere" dir="auto">
-              {description}
+              <ProseWithCode text={description} />
             </p>
           )}
         </dd>
@@ -143,7 +144,7 @@ function plainType(schema: JsonSchema, root: JsonSchema, depth: number): string 
     case 'number':
       return `number${rangeLabel(schema)}`;
     case 'boolean':
-      return 'true or false';
+      return 'boolean';
     case 'null':
       return 'null';
     case 'array':

@@ -73,9 +73,9 @@ test('formats a verdict as a sentence with the number of rows needed', () => {
     cases_needed: 252,
   };
   expect(verdict(comparison)).toBe(
-    'Inconclusive: 86.7% → 82.8% (−3.9 points, 128 rows). About 252 rows like these would settle it.',
+    'Unclear: 86.7% → 82.8% (−3.9 points, 128 rows). About 252 rows like these would settle it.',
   );
-  expect(verdict({ ...comparison, cases_needed: null })).toMatch(/More rows like these would not help/);
+  expect(verdict({ ...comparison, cases_needed: null })).toMatch(/No difference so far/);
   expect(verdict({ ...comparison, verdict: 'worse' })).toMatch(/^Pass rate fell from 86\.7% to 82\.8% \(/);
   expect(verdict({ ...comparison, measure: 'mean', verdict: 'better', difference: 0.5 })).toBe(
     'Mean score rose from 0.867 to 0.828 (+0.5, 128 rows).',

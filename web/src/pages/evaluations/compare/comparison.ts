@@ -95,12 +95,12 @@ export function verdict(comparison: EvaluatorComparison): string {
     case 'same':
       return `No meaningful change: ${format(base)} → ${format(candidate)} ${detail}.`;
     case 'unclear':
-      return `Inconclusive: ${format(base)} → ${format(candidate)} ${detail}. ${neededRowsText(comparison)}`;
+      return `Unclear: ${format(base)} → ${format(candidate)} ${detail}. ${neededRowsText(comparison)}`;
   }
 }
 
 function neededRowsText({ cases_needed: cases, paired: pairedCount }: EvaluatorComparison): string {
-  if (cases === null) return 'More rows like these would not help: there is no difference.';
+  if (cases === null) return 'No difference so far, so the number of rows needed can’t be estimated.';
   return cases > pairedCount
     ? `About ${cases.toLocaleString('en')} rows like these would settle it.`
     : 'A few more rows would settle it.';

@@ -233,7 +233,9 @@ export function Changes({ kind, count, base, candidate, evaluator }: ChangesProp
         </Button>
       )}
       {data?.next && maxRows >= rows.length && (
-        <p className="mt-2 text-xs text-faint">There are more. Filter the results of the evaluation to see them all.</p>
+        <p className="mt-2 text-xs text-faint">
+          More rows changed. To see them all, filter the results of the evaluation.
+        </p>
       )}
     </section>
   );
@@ -313,7 +315,7 @@ function Answer({
   );
 }
 
-const VERDICT_LABELS = { worse: 'Worse', better: 'Better', same: 'Same', unclear: 'Inconclusive' };
+const VERDICT_LABELS = { worse: 'Worse', better: 'Better', same: 'Same', unclear: 'Unclear' };
 const TONES = { worse: 'bad', better: 'good', same: 'plain', unclear: 'warn' } as const;
 const FILLS = {
   worse: 'fill-bad stroke-bad',

@@ -242,14 +242,14 @@ export function RunBar({ board, progress, actions, base, onAdd, onPaste }: Props
           }
         >
           <MenuItem onSelect={() => actions.run('empty')} disabled={progress.empty === 0} keys={String(progress.empty)}>
-            Run empty
+            Run empty cells
           </MenuItem>
           <MenuItem
             onSelect={() => actions.run('failed')}
             disabled={progress.failed === 0}
             keys={String(progress.failed)}
           >
-            Run failed
+            Run failed cells
           </MenuItem>
         </Menu>
       </div>

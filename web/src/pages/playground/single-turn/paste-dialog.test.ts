@@ -59,7 +59,7 @@ describe('pasted text', () => {
 
   it('is rejected with the reason if it is invalid', () => {
     expect(parsePaste('{"text": "a"}\n{oops', schema, false)).toEqual({ error: 'Line 2: invalid JSON.' });
-    expect(parsePaste('[1]', schema, false)).toEqual({ error: 'Item 1: must be an object of inputs.' });
+    expect(parsePaste('[1]', schema, false)).toEqual({ error: 'Item 1: must be a JSON object.' });
     expect(parsePaste('text,wrods\na,3', schema, false)).toEqual({
       error: 'Unknown input “wrods”. The first line must contain input names.',
     });

@@ -128,7 +128,7 @@ function tryParseJson(text: string): unknown {
 
 /** Convert a value to a row: an object of inputs, or `{"messages", "inputs"}` as in exports. */
 function toRow(value: unknown, source: string): RowInputValues {
-  if (!isObject(value)) throw new Error(`${source}: must be an object of inputs.`);
+  if (!isObject(value)) throw new Error(`${source}: must be a JSON object.`);
   if (!isObject(value.inputs)) return value;
   return { ...value.inputs, ...(Array.isArray(value.messages) ? { messages: value.messages } : {}) };
 }

@@ -11,6 +11,7 @@ import { withField } from '@/components/forms/values';
 import { Menu, MenuItem, MenuLine } from '@/components/menu';
 import { Badge } from '@/components/status';
 import { cn } from '@/lib/cn';
+import { capitalize } from '@/lib/format';
 import { RowInputsProvider } from '@/pages/playground/row-inputs';
 import { OutputCell } from './output-cell';
 import type { RowActions } from './rows';
@@ -201,7 +202,7 @@ export function MessagesEditor({ value, onChange }: { value: unknown; onChange: 
             rows={1}
             dir="auto"
             aria-label={`Message ${index + 1}`}
-            placeholder={message.role === 'user' ? 'User message' : `What the ${message.role} says`}
+            placeholder={`${capitalize(message.role)} message`}
             value={message.content}
             onChange={(event) => patchMessage(index, { content: event.target.value })}
             className="block min-h-8 rounded-none border-0 py-1 focus-visible:outline-none"

@@ -70,7 +70,7 @@ function SpanView({
         <div className="mt-1 flex flex-wrap items-center gap-1 text-xs text-faint">
           <span className="font-mono">{id}</span>
           <CopyButton label="Copy span ID" text={id} />
-          <CopyButton label="Copy record as JSON" icon={<Braces />} text={() => jsonText(span)} />
+          <CopyButton label="Copy span as JSON" icon={<Braces />} text={() => jsonText(span)} />
           <span className="grow" />
           {isConversation && (
             <Button size="small" onClick={() => void resume().catch(showError)}>
