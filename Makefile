@@ -69,7 +69,7 @@ format: $(VENV)/dev $(WEB)/installed ## Format Python and the page's TypeScript,
 	$(BIN)/ruff check --fix .
 	cd web && $(NODE) node_modules/oxfmt/bin/oxfmt .
 
-bench: $(VENV)/dev $(VENV)/installed $(PAGE) ## Run the benchmarks, print their figures and update docs/concepts/benchmarks.md
+bench: $(VENV)/dev $(VENV)/installed $(PAGE) $(DOCS) ## Run the benchmarks, print their figures and update docs/concepts/benchmarks.md
 	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(DOCS) ## Build the documentation site, which the server serves at /docs

@@ -1,4 +1,4 @@
-"""The page in a browser: its size, its first paint, and the longest tasks of its main thread.
+"""The page in a browser: its size, its first paint and the documentation's, and the longest tasks of its main thread.
 
 The server is `palaver serve` with the workflows of tests/e2e, and the page is driven as there. For comparison, a bare
 page of the same server puts the same text into as many elements.
@@ -69,7 +69,9 @@ async def _measure_page(context: BenchmarkContext, server: Server) -> list[Figur
 
 
 async def _figures(context: BenchmarkContext, chromium: Browser, server: Server) -> AsyncIterator[Figure]:
-    yield await _paint_figure(chromium, server, context.choose(full=9, quick=2))
+    times = context.choose(full=9, quick=2)
+    yield await _paint_figure(chromium, server, times, "first contentful paint", "/")
+    yield await _paint_figure(chromium, server, times, "first contentful paint of the documentation", "/docs/")
     thread: str = servers.request_json(server, "POST", "/api/threads", LONG_THREAD)["id"]
     for workload in _workloads(thread, up_to=context.choose(full=1701, quick=1901)):
         ours: list[LongestTask] = []
@@ -102,19 +104,19 @@ def _processor_text(tasks: Sequence[LongestTask]) -> str:
 # The first visit
 
 
-async def _paint_figure(chromium: Browser, server: Server, times: int) -> Figure:
+async def _paint_figure(chromium: Browser, server: Server, times: int, name: str, path: str) -> Figure:
     ours: list[float] = []
     bare: list[float] = []
     for _ in range(times + 1):
-        for path, results in ((_BARE_PATH, bare), ("/", ours)):
+        for visited, results in ((_BARE_PATH, bare), (path, ours)):
             async with browser.open_page(chromium, server.port) as page:
-                await page.goto(path)
-                if results is ours:
+                await page.goto(visited)
+                if visited == "/":
                     await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
                 results.append(await first_paint(page))
     paints = ours[1:]  # Without the warm-up of the browser.
     return Figure(
-        name="first contentful paint",
+        name=name,
         value=median(paints),
         spread=half_range(paints),
         unit="ms",
