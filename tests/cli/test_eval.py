@@ -97,7 +97,7 @@ def test_a_testset_file_is_evaluated_and_a_table_is_printed() -> None:
         "tutor    exact_match  66.7%   20.8 to 93.9   0.667  3     0           -\n"
         "         loud         100.0%  43.9 to 100.0  1.000  3     0           -\n"
     )
-    assert result.stderr == "3 of 3\n"
+    assert result.stderr == "3 of 3 runs\n"
 
 
 @pytest.mark.parametrize("name", ["questions.jsonl", "questions.json"])
@@ -244,7 +244,7 @@ def test_results_are_written_to_files() -> None:
 
     heads = {form: Path(name).read_text(encoding="utf-8")[:9] for form, name in files.items()}
     assert heads["junit"] == "<?xml ver"
-    assert heads["markdown"] == "## questi"
+    assert heads["markdown"] == "## ✅ ques"
     assert heads["html"] == "<!doctype"
     assert heads["csv"] == "row,varia"
     assert len(Path(files["csv"]).read_text(encoding="utf-8").splitlines()) == 4
@@ -285,7 +285,7 @@ def test_exceeding_max_errors_fails_the_evaluation(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "expected_error"),
     [
-        (["app.py", "questions.csv", "-e", "gone"], 1, "'gone'"),
+        (["app.py", "questions.csv", "-e", "gone"], 2, "'gone'"),
         (["app.py", "questions.csv", "-e", 'regex:{"pattern": "("}'], 2, "error: "),
         (["app.py", "gone.csv", "-e", "exact_match"], 1, "error: Cannot read gone.csv: no such file or directory."),
         (["app.py", "gone", "-e", "exact_match"], 1, "error: Test set 'gone' not found."),

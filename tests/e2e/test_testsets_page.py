@@ -89,7 +89,7 @@ async def test_a_file_is_previewed_before_it_is_imported(page: Page, tmp_path: P
     await expect(dialog.get_by_label("Name")).to_have_value("refunds")
     await take_screenshots(page, "testsets-import")
     await dialog.get_by_role("button", name="Text only").click()
-    await expect(dialog.get_by_role("row").nth(2)).to_contain_text("empty text")
+    await expect(dialog.get_by_role("row").nth(2)).to_contain_text("Empty text")
     await dialog.get_by_role("button", name="Detect").click()
     await dialog.get_by_role("button", name="Import", exact=True).click()
     await expect(dialog.get_by_role("status")).to_have_text("Imported 2 rows (revision 1): 2 added.")
@@ -109,7 +109,7 @@ async def test_a_file_is_previewed_before_it_is_imported(page: Page, tmp_path: P
     await expect(dialog.get_by_role("alert")).to_have_text("Line 3: found 3 cells for 2 columns.")
     await dialog.get_by_role("button", name="Cancel").click()
     await picker.set_input_files(tmp_path / "sheet.xlsx")
-    await expect(dialog.get_by_role("alert")).to_contain_text("Save it as “CSV UTF-8”")
+    await expect(dialog.get_by_role("alert")).to_contain_text("“CSV UTF-8”")
     await expect(dialog.get_by_role("button", name="Import", exact=True)).to_be_disabled()
     await dialog.get_by_role("button", name="Cancel").click()
     await picker.set_input_files(tmp_path / "broken.jsonl")
@@ -395,7 +395,7 @@ async def test_a_set_is_created_on_a_phone_renamed_and_archived(browser: Browser
     await page.get_by_role("searchbox").fill("made by")
     await expect(page.get_by_role("heading", name="No matching test sets")).to_be_visible()
     await page.get_by_role("button", name="Show archived").click()
-    await expect(page.get_by_role("list", name="Test sets")).to_contain_text("archived")
+    await expect(page.get_by_role("list", name="Test sets")).to_contain_text("Archived")
     await context.close()
 
 

@@ -102,7 +102,8 @@ def test_the_source_distribution_has_the_web_sources_and_no_built_page(unpacked_
 
 def test_the_source_distribution_has_the_build_files_and_no_ignored_files(unpacked_sdist: Path) -> None:
     top = set(".gitignore CHANGELOG.md CONTRIBUTING.md LICENSE Makefile PKG-INFO README.md SECURITY.md".split())
-    folders = set("benchmarks deploy docs examples requirements src tests web".split())
+    top.add(".pre-commit-config.yaml")
+    folders = set(".github benchmarks deploy docs examples requirements src tests web".split())
     programs = {"build_docs.py", "hatch_build.py", "pyproject.toml", "sbom.py", "step.py", "zensical.toml"}
     junk = re.compile(
         r"\.py[cod]$|\.(db|log|orig|rej|map)$|(^|/)(\.env|palaver\.toml|__pycache__|\.coverage|\.DS_Store)"
