@@ -46,7 +46,7 @@ demo: STEPS := 7
 demo: $(VENV)/run $(VENV)/demo $(VENV)/installed $(PAGE) $(DOCS) ## Run Palaver offline with its sample workflows (ARGS="--port 9000 --no-browser")
 	@$(BIN)/palaver demo $(ARGS)
 
-test: check $(CLIENTS)/installed $(PAGE) $(DOCS) postgres chromium nginx ## Run all checks, then all tests, with the coverage of core, workflows and protocols
+test: check $(CLIENTS)/installed $(PAGE) $(DOCS) postgres chromium nginx ## Run all checks, then all tests, and measure the coverage of core, workflows and protocols
 	cd web && $(NODE) node_modules/vitest/vitest.mjs run
 	$(BIN)/coverage erase
 	$(BIN)/python -m tests.together
@@ -74,13 +74,13 @@ bench: $(VENV)/dev $(VENV)/installed $(PAGE) $(DOCS) ## Run the benchmarks, prin
 
 docs: $(DOCS) ## Build the documentation site, which the server serves at /docs
 
-web: $(VENV)/installed $(WEB)/installed ## Serve the web page with hot reload and the demo as its server (or PALAVER_URL)
+web: $(VENV)/installed $(WEB)/installed ## Serve the web page with hot reload, and start the demo as its server (or use PALAVER_URL)
 	cd web && PALAVER_COMMAND=$(abspath $(BIN)/palaver) $(NODE) node_modules/vite/bin/vite.js $(ARGS)
 
 types: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Regenerate the page's types from the server's OpenAPI document
 	@$(BIN)/python -m tests.web_types write
 
-pictures: $(VENV)/dev $(VENV)/installed $(PAGE) chromium ## Retake the screenshots of README and docs
+pictures: $(VENV)/dev $(VENV)/installed $(PAGE) chromium ## Retake the screenshots in the README and the docs
 	PALAVER_PICTURES=1 $(BIN)/python -m pytest tests/e2e/test_tour.py -p no:randomly $(ARGS)
 
 faults: $(VENV)/dev $(VENV)/installed postgres ## Run the fault-injection tests in full (make test runs a sample)
@@ -101,13 +101,13 @@ package: $(VENV)/run ## Build the wheel and the source distribution into dist/, 
 	@cd $(PACKAGE) && PALAVER_DB=sqlite:// bin/palaver doctor
 	@ls -l dist
 
-postgres: $(VENV)/dev ## Find PostgreSQL for the tests (as root on Debian: install it)
+postgres: $(VENV)/dev ## Find PostgreSQL for the tests, or install it (as root on Debian)
 	@$(BIN)/python -m tests.postgres install
 
-chromium: $(VENV)/dev ## Find Chromium for the tests (as root on Debian: install it)
+chromium: $(VENV)/dev ## Find Chromium for the tests, or install it (as root on Debian)
 	@$(BIN)/python -m tests.chromium install
 
-nginx: $(VENV)/dev ## Find nginx for the tests (as root on Debian: install it)
+nginx: $(VENV)/dev ## Find nginx for the tests, or install it (as root on Debian)
 	@$(BIN)/python -m tests.nginx install
 
 lock: $(if $(filter $(BIN)/uv,$(UV)),$(VENV)/dev) ## Regenerate requirements/ (ARGS=--upgrade for newer versions)
@@ -130,7 +130,7 @@ help: ## Show this list
 # pyproject.toml).
 
 $(VENV)/run: requirements/run.txt requirements/build.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "This Python is too old; make PYTHON=python3.11")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Python 3.11 or newer is required. Run make with e.g. PYTHON=python3.11.")'
 	$(call STEP,1,Creating the virtual environment) $(PYTHON) -m venv --clear $(VENV)
 	$(call STEP,2,Installing the Python packages) $(PIP_INSTALL) --require-hashes -r requirements/run.txt -r requirements/build.txt
 	@touch $@

@@ -25,7 +25,7 @@ def run_step(title: str, command: Sequence[str]) -> int:
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         ticker = threading.Thread(target=_tick, args=(title, start, done), daemon=True)
-        _write(f"{title} …")
+        _write(f"{title}…")
         if is_terminal:
             ticker.start()
         try:
@@ -54,7 +54,7 @@ def _tick(title: str, start: float, done: threading.Event) -> None:
 
 def _line_start(title: str) -> str:
     """Return the text before the time: in a terminal, the line is written again."""
-    return f"\r{title} …" if sys.stdout.isatty() else ""
+    return f"\r{title}…" if sys.stdout.isatty() else ""
 
 
 def _write(text: str) -> None:

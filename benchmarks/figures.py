@@ -18,9 +18,9 @@ class Goal(msgspec.Struct, frozen=True):
     def met(self, value: float) -> bool:
         return value <= self.bound if self.sense == "≤" else value >= self.bound
 
-    def __str__(self) -> str:
-        must = f" (must {self.sense} {self.must:g})" if self.must is not None else ""
-        return f"{self.sense} {self.bound:g}{must}"
+    def describe(self, unit: str) -> str:
+        bound = f"{self.sense} {self.bound:,g} {unit}".strip()
+        return bound if self.must is None else f"{bound} (required: {self.sense} {self.must:,g})"
 
 
 def at_most(bound: float, *, must: float | None = None) -> Goal:
@@ -60,13 +60,13 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         """Goal and verdict as text."""
         if self.goal is None:
             return ""
-        return f"{self.goal} {'met' if self.verdict == 'met' else '**missed**'}"
+        return f"{self.goal.describe(self.unit)}, {'met' if self.verdict == 'met' else '**missed**'}"
 
 
 def table(figures: Sequence[Figure]) -> str:
     """Return the figures as an aligned Markdown table."""
     rows = [(figure.name, figure.measured, figure.aim, figure.how) for figure in figures]
-    head = ("figure", "measured", "goal", "how it was measured")
+    head = ("figure", "result", "goal", "method")
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(3)]
     rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|---|"
     return "\n".join([_line(head, widths), rule, *(_line(row, widths) for row in rows)])

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Build the image and check it: deploy/check_image.sh NAME
 #
-# The container must serve a workflow, ask for a key, and stop when Docker asks it to.
+# The container must serve a workflow, require a key, and stop when Docker asks it to.
 set -eu
 
 image=$1
@@ -31,7 +31,7 @@ curl --silent --show-error --fail --retry 60 --retry-delay 1 --retry-all-errors 
 echo
 
 status=$(curl --silent --output /dev/null --write-out '%{http_code}' "$url/parrot/inspect")
-[ "$status" = 401 ] || { echo "error: a request without a key was answered with $status." >&2; exit 1; }
+[ "$status" = 401 ] || { echo "error: a request without a key was answered with status $status." >&2; exit 1; }
 
 answer=$(curl --silent --show-error --fail "$url/parrot/invoke" --header "authorization: Bearer $key" \
     --header 'content-type: application/json' --data '{"messages": [{"role": "user", "content": "hello"}]}')
@@ -42,5 +42,5 @@ esac
 
 docker stop --time 45 "$container" > /dev/null
 code=$(docker inspect --format '{{.State.ExitCode}}' "$container")
-[ "$code" = 0 ] || { echo "error: the server exited with $code." >&2; exit 1; }
+[ "$code" = 0 ] || { echo "error: the server exited with code $code." >&2; exit 1; }
 echo "$image works."

@@ -49,7 +49,7 @@ def finish_call(call_id: str, *, approved: bool) -> Iterator[object]:
     """Yield the result of an approved call, or its rejection. Each call can be answered once."""
     call = PENDING_CALLS.pop(call_id, None)
     if call is None:
-        raise Failure("approval_not_found", "No payment with this id is awaiting approval.", status=404)
+        raise Failure("approval_not_found", "No refund with this id is awaiting approval.", status=404)
     if approved:
         yield ToolResult(call_id=call_id, output=pay_back(**call.parsed))
         yield "Done."

@@ -1,4 +1,4 @@
-"""A plain function as a workflow: its annotations declare inputs and output, and every call is validated.
+"""A plain function as a workflow: its annotations declare the inputs and the output, and every call is validated.
 
 palaver serve examples/plain_function.py
 """

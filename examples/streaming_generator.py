@@ -19,7 +19,7 @@ async def storyteller(
     pause: Annotated[float, Parameter(description="Pause between words, in seconds.")] = 0.05,
 ) -> AsyncIterator[str | Usage]:
     """Tells a story about anything you name."""
-    ctx.log("thinking of a plot …")  # Shown as a status, not part of the answer.
+    ctx.log("thinking of a plot…")  # Shown as a status, not part of the answer.
     hero = messages[-1].text.strip() or "a stranger"
     first, *words = STORY.format(hero=hero).split(" ")
     yield first

@@ -24,12 +24,12 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
             _call(connection, "echo", number=0)
         milliseconds = _times_while_blocked(server, seconds)
     yield Figure(
-        name="response while sync workflows block",
+        name="response time while sync workflows block",
         value=max(milliseconds),
         unit="ms",
         goal=at_most(20),
-        how=f"slowest of {_CALLS} calls of an async workflow while {_BLOCKED_RUNS} sync ones block for {seconds:g} s; "
-        f"median {median(milliseconds):.2f} ms",
+        how=f"slowest of {_CALLS} calls of an async workflow, while {_BLOCKED_RUNS} sync workflows each block a thread "
+        f"for {seconds:g} s; median {median(milliseconds):.2f} ms",
     )
 
 

@@ -32,7 +32,7 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         paths = {
             "listing the latest 50 of {} conversations": lambda _: "/api/threads?limit=50",
             "opening one of {} conversations": lambda number: f"/api/threads/{_thread_id(number)}/messages",
-            "items of one of {} conversations": lambda number: (
+            "items of one of {} conversations, over /v1/conversations": lambda number: (
                 f"/v1/conversations/{_thread_id(number)}/items?limit=100"
             ),
         }
@@ -44,7 +44,7 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
                 spread=half_range(milliseconds[: len(milliseconds) * 95 // 100]),
                 unit="ms",
                 goal=at_most(10),
-                how=f"over HTTP, SQLite file, {2 * _TURNS} messages each; median of {len(milliseconds)}, "
+                how=f"over HTTP, SQLite, {2 * _TURNS} messages each; median of {len(milliseconds)} requests, "
                 f"p95 {milliseconds[len(milliseconds) * 95 // 100]:.1f} ms",
             )
 

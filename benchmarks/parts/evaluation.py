@@ -50,7 +50,7 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         yield from _cost_figures(first, cells, baseline)
         second = _run_evaluation(server, testset, cells)
         first_ms = _request_ms(server, f"/api/evaluations/{second.id}/summary")
-        summary = _response_figure(server, f"/api/evaluations/{first.id}/summary", f"summary of {cells:,} × 3", 300)
+        summary = _response_figure(server, f"/api/evaluations/{first.id}/summary", f"summary of {cells:,} cells", 300)
         yield msgspec.structs.replace(summary, how=f"{summary.how}; {first_ms:.0f} ms for the server's first summary")
         yield _cancel_figure(server, testset)
         interrupted = _start_slow_evaluation(server, testset)
@@ -58,7 +58,7 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
     with _run_server(context) as server:
         yield _resume_figure(server, interrupted, since)
         compare_path = f"/api/evaluations/compare?base={first.id}&candidate={second.id}"
-        comparison = _response_figure(server, compare_path, f"comparison of two evaluations of {cells:,}", 1_000)
+        comparison = _response_figure(server, compare_path, f"comparison of two evaluations of {cells:,} cells", 1_000)
         cached_ms = _request_ms(server, f"{compare_path}&margin=0.05")
         yield msgspec.structs.replace(
             comparison, how=f"{comparison.how}; {cached_ms:.0f} ms if only their scores are cached"
@@ -77,11 +77,11 @@ def _cost_figures(cost: EvaluationCost, cells: int, baseline: float) -> Iterator
         value=cost.seconds,
         unit="s",
         goal=at_most(60),
-        how=f"echo, 3 evaluators, concurrency 10, SQLite: "
+        how=f"workflow `echo`, 3 evaluators, concurrency 10, SQLite: "
         f"{cells / cost.seconds:,.0f} cells/s from the request to the end",
     )
     yield Figure(
-        name="evaluation, CPU time per cell",
+        name="evaluation: CPU time per cell",
         value=cell_ms - baseline,
         unit="ms",
         goal=at_most(5),
@@ -89,11 +89,11 @@ def _cost_figures(cost: EvaluationCost, cells: int, baseline: float) -> Iterator
         f"calls the function and inserts {_BATCH} rows at a time",
     )
     yield Figure(
-        name=f"evaluation, memory from cell {cells // 10:,} to {cells:,}",
+        name=f"evaluation: memory growth from cell {cells // 10:,} to {cells:,}",
         value=(cost.last - cost.early) / 1024,
         unit="MB",
         goal=at_most(20),
-        how=f"resident: {cost.early / 1024:.0f} MB, then {cost.last / 1024:.0f} MB",
+        how=f"resident memory: {cost.early / 1024:.0f} MB, then {cost.last / 1024:.0f} MB",
     )
 
 
@@ -102,7 +102,7 @@ def _response_figure(server: Server, path: str, name: str, limit_ms: float) -> F
     first = _request_ms(server, path)
     processor_ms = (machine.processor_seconds(server.pid) - processor) * 1000
     cached_ms = _request_ms(server, path)  # Summaries of finished evaluations are cached.
-    how = f"over HTTP, uncached, {processor_ms:.0f} ms of CPU time; cached {cached_ms:.1f} ms"
+    how = f"over HTTP, not cached, with {processor_ms:.0f} ms of CPU time; {cached_ms:.1f} ms if cached"
     return Figure(name=name, value=first, unit="ms", goal=at_most(limit_ms), how=how)
 
 
@@ -129,11 +129,11 @@ def _cancel_figure(server: Server, testset: str) -> Figure:
     while servers.request_json(server, "GET", f"/api/evaluations/{evaluation}")["state"] != "cancelled":
         time.sleep(0.01)
     return Figure(
-        name="evaluation, cancelled",
+        name="evaluation: time to cancel",
         value=time.perf_counter() - since,
         unit="s",
         goal=at_most(1),
-        how="from the request until ten calls that would never end, and the evaluation, have ended",
+        how="from the request until the evaluation and its ten calls, which would never end by themselves, have ended",
     )
 
 
@@ -158,7 +158,7 @@ def _resume_figure(server: Server, interrupted: str, since: float) -> Figure:
     while servers.request_json(server, "GET", f"/api/evaluations/{interrupted}")["ended_at"] is None:
         time.sleep(0.02)
     return Figure(
-        name="evaluation, resumed after kill -9",
+        name="evaluation: time to resume after kill -9",
         value=seconds,
         unit="s",
         goal=at_most(5),

@@ -25,13 +25,13 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         with servers.run_palaver(context) as server:
             ours.append(_kib_per_stream(context, server, streams))
     yield Figure(
-        name="idle stream",
+        name="memory per idle stream",
         value=mean(ours),
         spread=half_range(ours),
         unit="KiB",
         goal=at_most(20),
-        how=f"RSS growth / {streams:,} open streams in one process, each after its first event; "
-        f"mean of {len(ours)}; bare {mean(bare):.1f} KiB",
+        how=f"growth of resident memory with {streams:,} open streams in one process, each after its first event; "
+        f"mean of {len(ours)} rounds; bare ASGI app {mean(bare):.1f} KiB",
     )
 
 

@@ -25,8 +25,8 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         spread=(max(middle) - min(middle)) / 2,
         unit="ms",
         goal=at_most(150),
-        how=f"{len(ours)} new interpreters, modules compiled; median (± quartiles), "
-        f"less the start of Python itself, {start:.0f} ms",
+        how=f"median of {len(ours)} new interpreters (± half the interquartile range), with compiled modules, "
+        f"less {start:.0f} ms for starting Python itself",
     )
 
 

@@ -46,32 +46,38 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         else f"; other processes used {other_load:.0%} of a core: TOO MUCH, measure again"
     )
 
-    def figure(name: str, rate: Callable[[Round], float], baseline: int, **options: object) -> Figure:
+    def figure(name: str, rate: Callable[[Round], float], unit: str, baseline: int, **options: object) -> Figure:
         sample = [[rate(round_) for round_ in side] for side in sides]
         ours, theirs = sample[1], sample[baseline]
-        peer = f"; MLflow / bare ASGI {median(sample[2]) / median(theirs):.2f}" if baseline == 0 else ""
+        peer = (
+            f"; MLflow relative to the bare ASGI app {median(sample[2]) / median(theirs):.2f}" if baseline == 0 else ""
+        )
         return Figure(
             name=name,
             value=median(ours) / median(theirs),
             spread=half_range([our / their for our, their in zip(ours, theirs, strict=True)]),
-            how=f"{median(ours):,.0f} vs. {median(theirs):,.0f} per second, {CLIENTS} clients, "
+            how=f"{median(ours):,.0f} vs. {median(theirs):,.0f} {unit}, {CLIENTS} clients, "
             f"medians of {len(ours)} rounds{peer}{warning}",
             **options,  # type: ignore[arg-type]
         )
 
-    yield figure("/invocations, events / bare ASGI", _events, 0, goal=at_least(0.7, must=0.6))
-    yield figure("/invocations, events / MLflow", _events, 2, goal=at_least(2.5))
-    yield figure("/invocations, complete responses / bare ASGI", _echoes, 0, goal=at_least(0.4))
-    yield figure("/invocations, complete responses / MLflow", _echoes, 2)
+    events, responses = "events/s", "responses/s"
+    yield figure(
+        "/invocations: events/s relative to the bare ASGI app", _events, events, 0, goal=at_least(0.7, must=0.6)
+    )
+    yield figure("/invocations: events/s relative to MLflow", _events, events, 2, goal=at_least(2.5))
+    yield figure(
+        "/invocations: complete responses/s relative to the bare ASGI app", _echoes, responses, 0, goal=at_least(0.4)
+    )
+    yield figure("/invocations: complete responses/s relative to MLflow", _echoes, responses, 2)
     firsts = [[round_.single_client.first_event_ms for round_ in side] for side in sides]
     yield Figure(
-        name="/invocations, first event",
+        name="/invocations: time to the first event",
         value=median(firsts[1]),
         spread=half_range(firsts[1]),
         unit="ms",
         goal=at_most(0.3),
-        how=f"one client, median time from the request; "
-        f"bare {median(firsts[0]):.2f} ms, MLflow {median(firsts[2]):.2f} ms",
+        how=f"one client, median; bare ASGI app {median(firsts[0]):.2f} ms, MLflow {median(firsts[2]):.2f} ms",
     )
 
 

@@ -61,8 +61,8 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         name="for comparison: one interpreter per request",
         value=interpreter,
         unit="ms",
-        how=f"median time of a new Python process that imports anthropic and calls the same model; "
-        f"{memory:,.0f} KB each",
+        how=f"median time of a new Python process that imports anthropic and calls the same model; each uses "
+        f"{memory:,.0f} KB",
     )
 
 
@@ -74,7 +74,7 @@ async def _measure_sequential(server: Server, model_port: int, times: int, piece
     direct = [(await _post(model_port, "/v1/messages", _MODEL_REQUEST)).last for _ in range(times)]
     return [
         Figure(
-            name="Job Chat: request to first event",
+            name="Job Chat: time to the first event",
             value=_p95(first),
             unit="ms",
             goal=at_most(50),
@@ -85,8 +85,8 @@ async def _measure_sequential(server: Server, model_port: int, times: int, piece
             value=_p95(complete) - median(direct),
             unit="ms",
             goal=at_most(20),
-            how=f"p95 of {times} POSTs with a job of {len(_JOB) / 1000:.0f} KB, an adaptor and a search in {pieces:,} "
-            f"pieces of documentation, less the model's own {median(direct):.1f} ms; "
+            how=f"p95 of {times} requests with a job of {len(_JOB) / 1000:.0f} KB, an adaptor and a search in "
+            f"{pieces:,} sections of documentation, less {median(direct):.1f} ms for the model; "
             f"median {median(complete) - median(direct):.1f} ms",
         ),
     ]
@@ -114,7 +114,7 @@ async def _measure_concurrent(server: Server, model_port: int, chats: int) -> li
             value=seconds,
             unit="s",
             goal=at_most(4),
-            how=f"total time, {_DELTAS} deltas each, 20 ms apart (the model alone: {model_time / 1e3:.2f} s)",
+            how=f"total time; {_DELTAS} deltas each, 20 ms apart (the model alone takes {model_time / 1e3:.2f} s)",
         ),
         Figure(
             name="Job Chat: delay of the last delta",
@@ -128,7 +128,7 @@ async def _measure_concurrent(server: Server, model_port: int, chats: int) -> li
             value=(during - before) / chats,
             unit="KB",
             goal=at_most(200),
-            how=f"growth of resident memory with {chats} active chats, per chat",
+            how=f"growth of resident memory with {chats} active chats, divided by their number",
         ),
     ]
 

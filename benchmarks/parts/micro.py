@@ -29,25 +29,25 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         context, "encode(TextDelta(7, item, token))", encode=encode, TextDelta=TextDelta, item=_ITEM, token=_TOKEN
     )
     yield Figure(
-        name="delta: created and encoded / encoded only",
+        name="text delta: create and encode, relative to encoding",
         value=creation_ns / encoding_ns,
         unit="×",
         goal=at_most(2),
-        how=f"TextDelta(…) and msgspec's encoder {creation_ns:.0f} ns; the encoder alone on an existing one "
+        how=f"creating a TextDelta and encoding it with msgspec takes {creation_ns:.0f} ns, encoding an existing one "
         f"{encoding_ns:.0f} ns",
     )
     yield Figure(
-        name="delta: grammar",
+        name="text delta: grammar",
         value=_nanoseconds(context, "text(token)", fresh=_fresh_text, token=_TOKEN),
         unit="ns",
-        how="Grammar.text for one token of an open item",
+        how="one call of `Grammar.text`, with a token of an open item",
     )
     yield Figure(
-        name="delta: /invoke frame",
+        name="text delta: frame of /invoke",
         value=_nanoseconds(context, "frames(delta)", frames=frames, delta=delta),
         unit="ns",
-        how="records.Writer, as a server-sent event; this row and the two above: best of several runs, "
-        "less an empty loop",
+        how="encoding as a server-sent event; all times of this section are the best of several runs, "
+        "less those of an empty loop",
     )
 
 

@@ -50,7 +50,7 @@ def weight_figure(sizes: dict[str, int]) -> Figure:
     """The size of a first visit, from the bytes of each file."""
     largest = max(sizes, key=lambda name: sizes[name])
     return Figure(
-        name="first view, gzipped",
+        name="size of the first view, gzipped",
         value=sum(sizes.values()) / 1000,
         unit="KB",
         goal=at_most(350),
@@ -86,14 +86,14 @@ async def _figures(context: BenchmarkContext, chromium: Browser, server: Server)
 def _task_figure(workload: _Workload, ours: Sequence[LongestTask], bare: Sequence[LongestTask]) -> Figure:
     results = [task.task for task in ours]
     return Figure(
-        name=f"longest task, {workload.name}",
+        name=f"longest task: {workload.name}",
         value=median(results),
         spread=half_range(results),
         unit="ms",
         goal=at_most(50),
-        how=f"on the page's main thread, {workload.how}; maximum CPU time of a task {_processor_text(ours)}; a bare "
-        f"page that shows the same text {median(task.task for task in bare):.0f} ms, {_processor_text(bare)}; "
-        f"medians of {len(ours)}",
+        how=f"on the page's main thread, {workload.how}; maximum CPU time of a task {_processor_text(ours)}; on a bare "
+        f"page that shows the same text {median(task.task for task in bare):.0f} ms and {_processor_text(bare)}; "
+        f"medians of {len(ours)} runs",
     )
 
 
@@ -122,7 +122,7 @@ async def _paint_figure(chromium: Browser, server: Server, times: int, name: str
         unit="ms",
         goal=at_most(1_000),
         how=f"empty browser cache, Chromium {chromium.version.partition('.')[0]} on the same machine; "
-        f"median of {times}; {_BARE_PATH}, one line of text from the same server: {median(bare[1:]):.0f} ms",
+        f"median of {times}; {median(bare[1:]):.0f} ms for {_BARE_PATH}, one line of text from the same server",
     )
 
 
@@ -132,22 +132,23 @@ async def _paint_figure(chromium: Browser, server: Server, times: int, name: str
 def _workloads(thread: str, up_to: int) -> Sequence[_Workload]:
     return [
         _Workload(
-            "six cells of 50 tokens/s",
+            "six cells at 50 tokens/s each",
             _send_to_six_cells,
             lambda page: _stream_bare_page(page, "tutor", 6),
-            "from sending to six cells to the end of their answers, 200 words each, 20 ms apart",
+            "from sending to six cells to the end of their answers (200 words each, 20 ms apart)",
         ),
         _Workload(
             "an answer of 10,000 deltas",
             _send_to_hasty,
             lambda page: _stream_bare_page(page, "hasty", 1),
-            "from sending to the end of the answer, Markdown, at full speed",
+            "from sending to the end of the answer, which is Markdown at full speed",
         ),
         _Workload(
             f"scrolling {len(LONG_THREAD['messages']):,} messages",
             lambda page: _scroll_thread(page, thread, up_to),
             lambda page: _scroll_bare_page(page, up_to),
-            f"while the last {_LAST_MESSAGE - up_to + 1} scroll by, with code and lists, loaded on demand",
+            f"while scrolling through the last {_LAST_MESSAGE - up_to + 1} messages, with code and lists, "
+            "loaded on demand",
         ),
     ]
 

@@ -30,26 +30,27 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
     whole = [[round_.echoes.requests_per_second for round_ in side] for side in sides]
     costs = [median(round_.microseconds for round_ in side) for side in sides]
     yield Figure(
-        name="recording, reduction of paced throughput",
+        name="recording: reduction of events/s",
         value=1 - median(paced[1]) / median(paced[0]),
         spread=half_range([1 - recorded / reference for recorded, reference in zip(paced[1], paced[0], strict=True)]),
         unit="",
         goal=at_most(0.15),
-        how=f"/invocations, {CLIENTS} clients, into a SQLite file: {median(paced[1]):,.0f} vs. {median(paced[0]):,.0f} "
-        f"events/s; {costs[1]:.1f} and {costs[0]:.1f} µs of CPU time per event{warning}",
+        how=f"/invocations, {CLIENTS} clients, with and without recording in SQLite: {median(paced[1]):,.0f} vs. "
+        f"{median(paced[0]):,.0f} events/s; {costs[1]:.1f} vs. {costs[0]:.1f} µs of CPU time per event{warning}",
     )
     if not all(paced[2]):  # It is sometimes busy with the traces of the round before.
         raise MeasurementError("MLflow completed no stream in one of the rounds: measure again")
     yield Figure(
-        name="recording, events / MLflow with tracing",
+        name="recording: events/s relative to MLflow with tracing",
         value=median(paced[1]) / median(paced[2]),
         spread=half_range([recorded / reference for recorded, reference in zip(paced[1], paced[2], strict=True)]),
         goal=at_least(6, must=5),
-        how=f"{median(paced[1]):,.0f} vs. {median(paced[2]):,.0f} events/s, measured in turn",
+        how=f"{median(paced[1]):,.0f} vs. {median(paced[2]):,.0f} events/s, measured one after the other",
     )
     yield Figure(
-        name="recording, complete responses / not recorded",
+        name="recording: complete responses/s relative to not recording",
         value=median(whole[1]) / median(whole[0]),
         spread=half_range([recorded / reference for recorded, reference in zip(whole[1], whole[0], strict=True)]),
-        how=f"{median(whole[1]):,.0f} vs. {median(whole[0]):,.0f} requests/s; MLflow {median(whole[2]):,.0f}",
+        how=f"{median(whole[1]):,.0f} vs. {median(whole[0]):,.0f} responses/s; "
+        f"MLflow with tracing {median(whole[2]):,.0f}",
     )

@@ -18,20 +18,21 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
             seconds.append(server.seconds)
             memories.append(machine.memory(server.pid))
     yield Figure(
-        name="start to /health",
+        name="start to the first response",
         value=median(seconds),
         spread=half_range(seconds),
         unit="s",
         goal=at_most(1.5),
-        how=f"from starting `palaver serve FILE` to the first 200; median of {len(seconds)} starts",
+        how=f"from starting `palaver serve FILE` until /health returns 200; median of {len(seconds)} starts",
     )
     resident = [memory.resident * 1024 / 1e6 for memory in memories]
     proportional = median(memory.proportional for memory in memories) * 1024 / 1e6
     yield Figure(
-        name="idle server",
+        name="memory of an idle server",
         value=median(resident),
         spread=half_range(resident),
         unit="MB",
         goal=at_most(110),
-        how=f"RSS when /ready returns 200, same starts; PSS {proportional:.1f} MB",
+        how="resident memory (RSS) once /ready returns 200, in the same starts; "
+        f"proportional (PSS) {proportional:.1f} MB",
     )

@@ -25,9 +25,11 @@ _PLAN = RequestPlan(
 def measure(context: BenchmarkContext) -> Iterator[Figure]:
     with servers.run_bare_app(context) as bare, servers.run_palaver(context) as palaver:
         rounds = undisturbed_rounds(context, {bare: _PLAN, palaver: _PLAN})
-    cores = f"cores {machine.SERVER_CORE} and {machine.LOAD_CORE}" if machine.LOAD_CORE else "not pinned: one core"
+    cores = f"cores {machine.SERVER_CORE} and {machine.LOAD_CORE}" if machine.LOAD_CORE else "the only core"
     yield from _figures(
-        [pair[0] for pair in rounds], [pair[1] for pair in rounds], f"{load.describe_generator(context)}, {cores}"
+        [pair[0] for pair in rounds],
+        [pair[1] for pair in rounds],
+        f"server and generator on {cores}; {load.describe_generator(context)}",
     )
 
 
@@ -35,29 +37,30 @@ def _figures(bare: Sequence[Round], palaver: Sequence[Round], setup: str) -> Ite
     streamed = [[round_.streams.events_per_second for round_ in side] for side in (bare, palaver)]
     busy = max(round_.streams.busy for round_ in (*bare, *palaver))
     yield Figure(
-        name="paced streams / bare ASGI",
+        name="/invoke: events/s relative to the bare ASGI app",
         value=median(streamed[1]) / median(streamed[0]),
         spread=half_range([ours / theirs for theirs, ours in zip(*streamed, strict=True)]),
         goal=at_least(0.7, must=0.6),
-        how=f"/invoke as SSE, {CLIENTS} clients, one event per loop tick, {median(streamed[1]):,.0f} vs. "
-        f"{median(streamed[0]):,.0f} events/s, medians of {len(bare)} rounds each; {setup}, generator {busy:.0%} busy",
+        how=f"server-sent events, {CLIENTS} clients, one event per tick of the event loop: {median(streamed[1]):,.0f} "
+        f"vs. {median(streamed[0]):,.0f} events/s, medians of {len(bare)} rounds each; {setup}, {busy:.0%} busy",
     )
     costs = [median(round_.microseconds for round_ in side) for side in (bare, palaver)]
     other_load = max_other_load((*bare, *palaver))
     yield Figure(
-        name="CPU time per event",
+        name="/invoke: CPU time per event",
         value=costs[1],
         spread=half_range([round_.microseconds for round_ in palaver]),
         unit="µs",
-        how=f"server process, same rounds; bare {costs[0]:.2f} µs, {costs[0] / costs[1]:.2f} of Palaver's; "
+        how=f"of the server process, in the same rounds; bare ASGI app {costs[0]:.2f} µs "
+        f"({costs[0] / costs[1]:.0%} of Palaver's); "
         f"other processes used {other_load:.0%} of a core"
         f"{'' if other_load < MAX_OTHER_LOAD else ': TOO MUCH, measure again'}",
     )
     echoed = [[round_.echoes.requests_per_second for round_ in side] for side in (bare, palaver)]
     yield Figure(
-        name="complete responses / bare ASGI",
+        name="/invoke: complete responses/s relative to the bare ASGI app",
         value=median(echoed[1]) / median(echoed[0]),
         spread=half_range([ours / theirs for theirs, ours in zip(*echoed, strict=True)]),
-        how=f"/invoke as JSON, a workflow that returns its inputs, {CLIENTS} clients, {median(echoed[1]):,.0f} vs. "
-        f"{median(echoed[0]):,.0f} requests/s (the bare app parses nothing)",
+        how=f"JSON, a workflow that returns its inputs, {CLIENTS} clients: {median(echoed[1]):,.0f} vs. "
+        f"{median(echoed[0]):,.0f} responses/s (the bare app doesn't parse the requests)",
     )

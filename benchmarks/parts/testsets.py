@@ -70,20 +70,20 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
 
 def _cost_figures(imported: ImportCost, file: Path, count: int, bare: float) -> Iterator[Figure]:
     yield Figure(
-        name=f"test set of {count:,} rows, import",
+        name=f"test set of {count:,} rows: import",
         value=imported.seconds,
         unit="s",
         goal=at_most(120),
         how=f"JSONL, {file.stat().st_size / count:.0f} bytes per row, over HTTP into SQLite, until the revision "
-        f"exists: {count / imported.seconds:,.0f} rows/s, {imported.processor:.1f} s of CPU time; parsing, hashing and "
-        f"inserting them alone, in batches of {BATCH_ROWS:,}, takes {bare:.1f} s",
+        f"exists: {count / imported.seconds:,.0f} rows/s, {imported.processor:.1f} s of CPU time; only "
+        f"parsing, hashing and inserting the rows, in batches of {BATCH_ROWS:,}, takes {bare:.1f} s",
     )
     yield Figure(
-        name=f"test set of {count:,} rows, memory",
+        name=f"test set of {count:,} rows: memory",
         value=imported.memory / 1024,
         unit="MB",
         goal=at_most(150),
-        how="peak resident memory above idle during the import",
+        how="peak of resident memory above idle during the import",
     )
 
 
@@ -91,12 +91,12 @@ def _first_page_figure(server: Server, testset: str, count: int, times: int) -> 
     path = f"/api/testsets/{testset}/revisions/head/rows"
     first, *later = [_request_ms(server, "GET", path) for _ in range(times)]
     return Figure(
-        name=f"test set of {count:,} rows, first page",
+        name=f"test set of {count:,} rows: first page",
         value=median(later),
         spread=half_range(later),
         unit="ms",
         goal=at_most(50),
-        how=f"100 rows over HTTP; median of {len(later)}, {first:.1f} ms for the first request",
+        how=f"100 rows over HTTP; median of {len(later)} requests, after a first one of {first:.1f} ms",
     )
 
 
@@ -110,13 +110,13 @@ def _delta_figure(server: Server, testset: str, rows: int, times: int) -> Figure
     ]
     processor_s = (machine.processor_seconds(server.pid) - before) / times
     return Figure(
-        name=f"test set of {rows:,} rows, delta",
+        name=f"test set of {rows:,} rows: change of four rows",
         value=median(seconds),
         spread=half_range(seconds),
         unit="s",
         goal=at_most(1),
-        how="over HTTP: a row removed, one replaced, one patched and one added; "
-        f"{processor_s:.2f} s of CPU time each, median of {times}",
+        how="over HTTP: one row removed, one replaced, one patched and one added; "
+        f"median of {times} changes, {processor_s:.2f} s of CPU time each",
     )
 
 

@@ -81,7 +81,7 @@ def _memory_figure(result: IngestResult, count: int) -> Figure:
         value=result.whole / 1024,
         unit="MB",
         goal=at_most(250),
-        how="peak resident memory above idle, all processes, into SQLite; first half "
-        f"{result.half / 1024:.0f} MB; "
-        f"{count / result.send.seconds:,.0f} spans/s, {result.send.refused} requests rejected for retry",
+        how="peak of resident memory above idle, all processes, SQLite; "
+        f"{result.half / 1024:.0f} MB in the first half; "
+        f"{count / result.send.seconds:,.0f} spans/s, {result.send.refused} requests had to be retried",
     )

@@ -86,17 +86,17 @@ def ingest_figures(store: SpanStore, rounds: Sequence[IngestRound]) -> Iterator[
         median(getattr(round_, name) for round_ in rounds) for name in ("protobuf", "bare", "json")
     )
     yield Figure(
-        name=f"spans into {store.name} / bare",
+        name=f"spans/s into {store.name} relative to bare inserts",
         value=median(round_.protobuf / round_.bare for round_ in rounds),
         spread=half_range([round_.protobuf / round_.bare for round_ in rounds]),
         goal=at_least(0.35),
-        how=f"/v1/traces as protobuf, {chats.SPANS_PER_REQUEST} spans of 2 KiB per request, "
-        f"{CONNECTIONS} connections, response after all spans are committed; {rate:,.0f} vs. "
-        f"{baseline_rate:,.0f} spans/s with the driver alone, writing the same rows into the same tables in "
-        f"batches of {chats.SPANS_PER_REQUEST}; median of {len(rounds)}",
+        how=f"/v1/traces as Protobuf, {chats.SPANS_PER_REQUEST} spans of 2 KiB per request, "
+        f"{CONNECTIONS} connections, response after all spans are committed: {rate:,.0f} vs. "
+        f"{baseline_rate:,.0f} spans/s with the driver alone, which writes the same rows into the same tables in "
+        f"batches of {chats.SPANS_PER_REQUEST}; median of {len(rounds)} rounds",
     )
     yield Figure(
-        name=f"spans into {store.name}",
+        name=f"spans/s into {store.name}",
         value=rate,
         spread=half_range([round_.protobuf for round_ in rounds]),
         unit="spans/s",
@@ -104,7 +104,7 @@ def ingest_figures(store: SpanStore, rounds: Sequence[IngestRound]) -> Iterator[
         how=f"{median(round_.microseconds for round_ in rounds):,.0f} µs of CPU time per span, all server processes",
     )
     yield Figure(
-        name=f"spans into {store.name}: JSON / protobuf",
+        name=f"spans/s into {store.name}: JSON relative to Protobuf",
         value=median(round_.json / round_.protobuf for round_ in rounds),
         spread=half_range([round_.json / round_.protobuf for round_ in rounds]),
         goal=at_least(0.6),
@@ -127,12 +127,12 @@ def compare_phoenix(context: BenchmarkContext, load: SpanLoad, rounds: Sequence[
         stored = time.perf_counter() - since
     ours, theirs = median(round_.protobuf for round_ in rounds), load.count / stored
     return Figure(
-        name="spans into SQLite / Arize Phoenix",
+        name="spans/s into SQLite relative to Arize Phoenix",
         value=ours / theirs,
         goal=at_least(1),
-        how=f"{ours:,.0f} vs. {theirs:,.0f} spans/s: the same requests, until its SQLite file holds all "
-        f"{load.count:,}, because it responds before it stores them (the last response came after "
-        f"{answered_after:.1f} s, the last span after {stored:.1f} s)",
+        how=f"{ours:,.0f} vs. {theirs:,.0f} spans/s with the same requests; Phoenix is timed until its SQLite file "
+        f"holds all {load.count:,} spans, because it responds before it stores them (last response after "
+        f"{answered_after:.1f} s, last span after {stored:.1f} s)",
     )
 
 

@@ -38,23 +38,27 @@ def measure_queries(
             value=_p95(milliseconds),
             unit="ms",
             goal=kind.goal,
-            how=f"p95 of {times} requests over HTTP: {kind.how}; median {median(milliseconds):.1f} ms",
+            how=f"p95 of {times} requests over HTTP, {kind.how}; median {median(milliseconds):.1f} ms",
         )
 
 
 def _query_kinds(now: datetime) -> Sequence[_QueryKind]:
-    fields = "by user, failed, session, kind and model in turn"
+    fields = "filtered by user, status, session, kind and model in turn"
     return [
         _QueryKind("indexed filter", at_most(50), _by_field, fields),
-        _QueryKind("text search", at_most(300), _by_text, "a common word, a rare one, both, and a phrase in turn"),
+        _QueryKind("text search", at_most(300), _by_text, "for a common word, a rare one, both, and a phrase in turn"),
         _QueryKind(
-            "attribute, one day",
+            "attribute, within one day",
             at_most(1_000),
             lambda number: _by_attribute(number, now),
-            "a value that 1% or none of the spans have",
+            "for a value that 1% or none of the spans have",
         ),
-        _QueryKind("{long} trace, {of}: tree page", at_most(100), _tree, "200 rows at the top or below the root"),
-        _QueryKind("{long} trace, {of}: skeleton page", at_most(150), _skeleton, "the first 5,000 spans"),
+        _QueryKind(
+            "{long} trace, {of}: page of the tree", at_most(100), _tree, "for 200 spans at the top or below the root"
+        ),
+        _QueryKind(
+            "{long} trace, {of}: page of spans without content", at_most(150), _skeleton, "for the first 5,000 spans"
+        ),
     ]
 
 

@@ -83,7 +83,7 @@ def measure_sqlite(context: BenchmarkContext, path: Path) -> Figure:
         goal=at_most(100),
         how=f"longest of {len(during)} requests of {chats.SPANS_PER_TRACE} spans while a day of "
         f"{oldest.spans:,} spans was deleted in {seconds:.1f} s; before that, the longest of "
-        f"{len(before)} took {max(before, default=0):.1f} ms",
+        f"{len(before):,} took {max(before, default=0):.1f} ms",
     )
 
 

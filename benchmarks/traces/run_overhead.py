@@ -46,29 +46,29 @@ def overhead_figures(pairs: Sequence[tuple[RunCost, RunCost]]) -> Iterator[Figur
         increases = [getattr(on, name) - getattr(off, name) for off, on in pairs]
         without = median(getattr(off, name) for off, _ in pairs)
         yield Figure(
-            name=f"tracing a run: {kind}",
+            name=f"CPU time for tracing a run: {kind}",
             value=median(increases),
             spread=half_range(increases),
             unit="µs",
             goal=at_most(300),
-            how=f"CPU time of the server in addition to that without tracing ({without:,.0f} µs); {setup}",
+            how=f"in addition to the {without:,.0f} µs per run without tracing; {setup}",
         )
     per_event = [((on.tokens - off.tokens) - (on.say - off.say)) / len(TOKENS) for off, on in pairs]
     yield Figure(
-        name="tracing a run: per event",
+        name="CPU time for tracing a run: each delta",
         value=median(per_event),
         spread=half_range(per_event),
         unit="µs",
         goal=at_most(2),
-        how=f"extra CPU time of a run of {len(TOKENS)} deltas over a run of one, with tracing less without, per delta",
+        how=f"additional CPU time per delta, from runs with {len(TOKENS)} deltas and runs with one",
     )
     ratios = [on.first / off.first for off, on in pairs]
     yield Figure(
-        name="tracing a run: first delta / without",
+        name="time to the first delta with tracing, relative to without",
         value=median(ratios),
         spread=half_range(ratios),
         goal=at_most(_MAX_FIRST_DELTA_RATIO),
-        how=f"median time to the first event, one client: {median(on.first for _, on in pairs):.2f} ms with tracing, "
+        how=f"median, one client: {median(on.first for _, on in pairs):.2f} ms with tracing, "
         f"{median(off.first for off, _ in pairs):.2f} ms without",
     )
 

@@ -45,8 +45,8 @@ class PalaverError(Exception):
     """Base class of the errors that Palaver raises.
 
     Args:
-        message: Human-readable line: the problem and what to do.
-        details: More about the error, as JSON.
+        message: One line for people: the problem and what to do about it.
+        details: Additional data about the error, as JSON.
 
     Example:
         from palaver import PalaverError, chat
@@ -67,13 +67,13 @@ class PalaverError(Exception):
 
 
 class Failure(PalaverError):
-    """Raise it to end a run with an error for the caller. Any other exception in a workflow is hidden from the caller.
+    """Raise this to end a run with an error for the caller. Other exceptions of a workflow are hidden from the caller.
 
     Args:
         code: Machine-readable code that you choose, such as `unknown_city`.
-        message: Human-readable line.
-        status: HTTP status from 400 to 599. By default, 500.
-        details: More about the error, as JSON.
+        message: One line for people.
+        status: HTTP status from 400 to 599. By default, that of the built-in error with the same code, or 500.
+        details: Additional data about the error, as JSON.
 
     Example:
         from palaver import Failure, workflow

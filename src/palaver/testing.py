@@ -30,11 +30,11 @@ async def client(
 ) -> AsyncGenerator["httpx.AsyncClient"]:
     """Yield an HTTP client of these workflows that calls the application in process; responses are streamed.
 
-    The client is an `httpx.AsyncClient`. The application is closed at the end, like a server: active runs are ended.
+    The client is an `httpx.AsyncClient`. At the end, the application is closed like a server, which stops active runs.
 
     Args:
         *workflows: The workflows to serve.
-        default: Name of the workflow that is also served at the root path. By default, the only one.
+        default: Name of the workflow that is also served at the root path. If there is only one, it is the default.
         **settings: Settings and evaluators, as for `app`.
 
     Raises:
@@ -165,14 +165,14 @@ async def scripted(
 ) -> AsyncGenerator[object, None]:
     """Play a script step by step, without a model: a workflow to test clients with.
 
-    A step is an object with one key: `text`, `reasoning`, `message` or `yield` with what to output;
+    A step is an object with one key: `text`, `reasoning`, `message` or `yield` with the value to output;
     `tool_call` with `id`, `name` and `arguments`; `tool_result` with `id`, `output` and `error`; `data` with `name` and
     `value`; `usage` with `input_tokens` and `output_tokens`; `break` to begin a new message; `sleep` and `block`
     (which blocks a thread) with seconds; `finish` with the finish reason; `fail` with `code`, `message` and `status`;
     `raise` with the text of an unexpected error; `repeat` with `times` and `steps`.
 
     Args:
-        script: The steps. By default, a JSON list in the last user message, or its words.
+        script: The steps. By default, the JSON list in the last user message, or its text, word by word.
 
     Example:
         import asyncio

@@ -74,8 +74,8 @@ def truncated_result(job: str) -> EditResult:
 def apply_correction(result: EditResult, edits: object) -> EditResult:
     """Apply the model's second attempt at the failed edits.
 
-    If there are as many as failed edits, they are matched one by one; otherwise they are applied all together or not at
-    all.
+    If there are as many as failed edits, they are matched one by one; otherwise all of them are applied, or
+    none.
     """
     attempt = _apply_all(result.job, result.code, edits)
     if len(attempt.outcomes) == len(result.failed):

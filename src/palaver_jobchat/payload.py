@@ -224,7 +224,7 @@ def _previous_topic(value: object) -> PreviousTopic | None:
 
 def _mode(new: bool | None, suggest: bool | None, reader: _PayloadReader) -> Literal["plain", "edits"]:  # noqa: FBT001 (two flags)
     if new is not None and suggest is not None and new != suggest:
-        reader.add_error("use_new_prompt", "and suggest_code disagree: send one of them")
+        reader.add_error("use_new_prompt", "contradicts suggest_code; send only one of them")
     return "edits" if new or suggest else "plain"
 
 

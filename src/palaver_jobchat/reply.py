@@ -47,7 +47,10 @@ def require_content(collector: StreamCollector, usage_counter: UsageCounter) -> 
         "usage": usage_counter.to_anthropic(),
     }
     if collector.finished.reason == "length":
-        message = "The model reached its output limit before producing any text. Ask for less, or raise MAX_TOKENS."
+        message = (
+            "The model reached its output limit before producing any text. "
+            "Ask for a shorter answer, or increase PALAVER_JOBCHAT_MAX_TOKENS."
+        )
         raise Failure("output_truncated", message, status=502, details=details)
     if collector.finished.reason == "content-filter" or not collector.edits:
         raise Failure(

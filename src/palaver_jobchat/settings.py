@@ -20,28 +20,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     provider: Literal["anthropic", "openai", "scripted"] = "anthropic"
     model: str = ""
-    """Empty: the provider's default, if it has one."""
+    """Name of the model. By default, the provider's default model, if it has one."""
     base_url: str = ""
     """Address of an OpenAI-compatible endpoint. Anthropic's is read from ANTHROPIC_BASE_URL."""
     api_key: str = ""
-    """For provider openai. Anthropic's is read from ANTHROPIC_API_KEY."""
+    """API key of the provider openai. Anthropic's is read from ANTHROPIC_API_KEY."""
     max_tokens: int = 16_384
     thinking: Literal["off", "adaptive"] = "off"
     retries: int = 2
     timeout: float = 120.0
-    """Seconds without a byte, and seconds after which no retry starts."""
+    """Seconds to wait for the provider's next byte. No retry starts later than this either."""
     adaptors: str = ""
-    """Folder or URL with descriptions of adaptors."""
+    """Folder or URL with adaptor descriptions."""
     online: bool = True
     """Whether descriptions may be fetched from the npm registry."""
     registry: str = ""
-    """The registry's address; empty: from npm's configuration."""
+    """Address of the npm registry. By default, read from npm's configuration."""
     cache: str = ""
-    """Cache folder; empty: in the user's cache folder."""
+    """Cache folder. By default, a folder inside the user's cache folder."""
     index: str = ""
-    """The file written by `palaver-jobchat index`."""
+    """Index file written by `palaver-jobchat index`."""
     embeddings: str = ""
-    """Folder with a model2vec model, or module:function."""
+    """Folder with a model2vec model, or a function as module:function."""
     adaptor_budget: int = 40_000
     docs_budget: int = 12_000
     limits: PayloadLimits = PayloadLimits()

@@ -172,9 +172,9 @@ def test_ingest_ratios_compare_rates_of_the_same_round() -> None:
     )
 
     assert [(figure.name, figure.value, figure.spread, figure.goal) for figure in measured] == [
-        ("spans into SQLite / bare", 0.4, 0.125, at_least(0.35)),
-        ("spans into SQLite", 2_000, 1_000, at_least(2_000)),
-        ("spans into SQLite: JSON / protobuf", 0.8, 0.2, at_least(0.6)),
+        ("spans/s into SQLite relative to bare inserts", 0.4, 0.125, at_least(0.35)),
+        ("spans/s into SQLite", 2_000, 1_000, at_least(2_000)),
+        ("spans/s into SQLite: JSON relative to Protobuf", 0.8, 0.2, at_least(0.6)),
     ]
 
 
@@ -186,10 +186,10 @@ def test_overhead_figures_compare_runs_with_and_without_tracing() -> None:
     )
 
     assert [_summary(figure) for figure in measured] == [
-        ("tracing a run: one-word output", 200, at_most(300), "met"),
-        ("tracing a run: one tool call, two spans", 400, at_most(300), "missed"),
-        ("tracing a run: per event", 0.5, at_most(2), "met"),
-        ("tracing a run: first delta / without", 1.05, at_most(1.1), "met"),
+        ("CPU time for tracing a run: one-word output", 200, at_most(300), "met"),
+        ("CPU time for tracing a run: one tool call, two spans", 400, at_most(300), "missed"),
+        ("CPU time for tracing a run: each delta", 0.5, at_most(2), "met"),
+        ("time to the first delta with tracing, relative to without", 1.05, at_most(1.1), "met"),
     ]
 
 

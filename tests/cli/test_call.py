@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
 from palaver.cli import call
+from palaver.cli.output import request_failure
 from palaver.protocols.services.adapter import VERSION
 from tests.cli.test_commands import palaver
 from tests.server_process import server_process
@@ -193,6 +195,26 @@ def test_an_unreachable_url_is_a_one_line_error(tmp_path: Path) -> None:
 
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr.startswith("error: Cannot reach http://127.0.0.1:1/services/x")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (httpx.ConnectTimeout(""), "Cannot reach http://x/a: timed out."),
+        (
+            httpx.ConnectError("All connection attempts failed"),
+            "Cannot reach http://x/a: All connection attempts failed.",
+        ),
+        (httpx.ConnectError(""), "Cannot reach http://x/a: connection failed."),
+        (httpx.ReadTimeout(""), "Request to http://x/a timed out."),
+        (httpx.ReadError(""), "Connection to http://x/a lost."),
+        (httpx.RemoteProtocolError("peer closed"), "Connection to http://x/a lost: peer closed."),
+        (httpx.DecodingError("bad gzip."), "Request to http://x/a failed: bad gzip."),
+        (httpx.TooManyRedirects(""), "Request to http://x/a failed: TooManyRedirects."),
+    ],
+)
+def test_a_failed_request_is_described_by_its_cause(error: httpx.HTTPError, message: str) -> None:
+    assert request_failure("http://x/a", error) == message
 
 
 @pytest.mark.parametrize(

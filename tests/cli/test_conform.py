@@ -114,9 +114,9 @@ def test_the_first_broken_rule_is_named_with_its_frame(conform: Callable[..., Si
     assert "failed" in line
     assert "I4 (must): sequence_number is 5, not 4" in line
     assert '4: {"type":"response.function_call_arguments.done"' in line
-    assert "responses, stream, frame 4 (line 13): I4 must: sequence_number is 5, not 4" in run.out
+    assert "responses, stream, frame 4 (line 13): I4 (must): sequence_number is 5, not 4" in run.out
     assert "    rule: `sequence_number` counts 0, 1, 2, … without gaps." in run.out
-    assert "I9 must (and 1 more): done text is" in run.out
+    assert "I9 (must, and 1 more): done text is" in run.out
     assert run.out.count("not served") == 3
     assert "404: There is nothing here." in run.out
 
@@ -128,7 +128,7 @@ def test_a_broken_should_rule_is_shown_and_fails_only_in_strict_mode(conform: Ca
 
     assert (lenient.code, strict.code) == (0, 1)
     assert "warnings" in lenient.out
-    assert "I3b should: missing [DONE]" in lenient.out
+    assert "I3b (should): missing [DONE]" in lenient.out
 
 
 def test_requests_use_the_given_path_prompt_model_and_headers(conform: Callable[..., SimpleNamespace]) -> None:

@@ -175,7 +175,8 @@ def test_a_database_is_backed_up_and_restored(palaver: Palaver, tmp_path: Path) 
     path = tmp_path / "data" / "palaver" / "palaver.db"
     size = f"{path.stat().st_size:,}"
 
-    assert palaver("backup", "b.zip") == (0, f"b.zip: {path}, {size} bytes, schema version {SCHEMA_VERSION}.\n", "")
+    backed_up = f"Backed up {path} to b.zip ({size} bytes, schema version {SCHEMA_VERSION}).\n"
+    assert palaver("backup", "b.zip") == (0, backed_up, "")
     assert palaver("backup", "b.zip") == (1, "", "error: b.zip already exists. Choose another name.\n")
     assert palaver("restore", "b.zip")[0] == 1
     code, out, err = palaver("restore", "b.zip", "--force")

@@ -130,7 +130,7 @@ def test_fresh_is_refused_for_a_configured_database(tmp_path: Path) -> None:
 
 def test_the_demo_prints_its_address_once_and_what_to_try(tmp_path: Path) -> None:
     with demo_process(tmp_path) as first:
-        assert re.fullmatch(r"Adding sample data … \d+ s", first.lines[1])
+        assert re.fullmatch(r"Adding sample data… \d+ s", first.lines[1])
         assert first.stop() == 0
     with demo_process(tmp_path) as second:
         httpx.get(f"{second.url}/api/bootstrap", trust_env=False, timeout=60)

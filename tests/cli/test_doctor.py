@@ -232,7 +232,7 @@ def test_a_database_path_below_a_file_is_a_problem(tmp_path: Path) -> None:
 def test_an_in_memory_database_is_a_warning() -> None:
     message = "The database is in memory. All data is lost when the server stops."
 
-    assert check_database("sqlite://") == [warning("database", message, "Pass a file with --db to keep it.")]
+    assert check_database("sqlite://") == [warning("database", message, "Pass a file with --db to keep the data.")]
 
 
 def test_an_unsupported_database_is_a_problem() -> None:
@@ -275,7 +275,7 @@ def test_an_unexpected_schema_or_journal_mode_is_reported(
 
 def test_low_disk_space_is_reported(file: Path) -> None:
     assert lines(check_database(file, room=50 * 1024**2)) == [
-        ("problem", f"Only 50.0 MiB of disk space left for {file}. Writes will fail. Free up space.")
+        ("problem", f"Only 50.0 MiB of disk space left for {file}. Writes will soon fail. Free up space.")
     ]
     assert [sign for sign, _ in lines(check_database(file, room=500 * 1024**2))] == ["warning"]
 
@@ -316,7 +316,7 @@ INSTALL_JOB_CHAT = "Run `pip install 'palaver[jobchat]'`."
 @pytest.mark.parametrize(
     ("lookup", "expected"),
     [
-        (installed(), ok("extras", "Not installed, optional: jobchat.",
+        (installed(), ok("extras", "Optional extras not installed: jobchat.",
                     "To add one, run e.g. `pip install 'palaver[jobchat]'`.")),
         (installed(beta="2", gamma="3.1.0"), ok("extras", f"jobchat is installed ({JOB_CHAT_DESCRIPTION}).")),
         (installed(beta="2"), warning("extras", "jobchat is partially installed: gamma is missing.",
@@ -468,7 +468,7 @@ def test_rows_from_the_future_are_reported() -> None:
             "warning",
             (
                 "The newest row has a timestamp in the future: 2026-03-05 05:06:07 UTC."
-                f" This clock was set back, or another machine's clock is ahead. {CLOCK_REMEDY}"
+                f" This machine's clock was set back, or another machine's is ahead. {CLOCK_REMEDY}"
             ),
         )
     ]
@@ -510,7 +510,9 @@ SECRET = "db = 'postgresql://ann:hunter2@host/x'\notlp_headers = 'a=b'\n[connect
             " Run `chmod 600 {path}`.")
         ]),
         ("port = 1", 0o644, []),
-        ("port = 1", 0o666, ["Other users can modify {path}, and with it the server. Run `chmod go-w {path}`."]),
+        ("port = 1", 0o666, [
+            "Other users can modify {path}, and so change the server's settings. Run `chmod go-w {path}`."
+        ]),
     ],
 )  # fmt: skip
 def test_a_settings_file_that_exposes_secrets_or_is_writable_by_others_is_a_problem(
@@ -551,7 +553,7 @@ def test_only_settings_that_differ_from_their_defaults_are_listed_unless_all_are
         _, _, rest = doctor(*arguments, **env).output.partition("\nSettings\n")
         return rest.partition("\n\n")[0].splitlines()
 
-    assert listed() == [f"  All {count} have their default values (--all lists them)."]
+    assert listed() == [f"  All {count} settings have their default values (--all lists them)."]
     assert listed(PALAVER_PORT="0", PALAVER_DEBUG="true") == [
         "  port   0                env",
         "  debug  true             env",
@@ -615,7 +617,7 @@ def test_a_default_workflow_that_does_not_exist_is_a_problem(tmp_path: Path, mon
 
     result = doctor("only_echo.py", "--json", PALAVER_PORT="0", PALAVER_DEFAULT="tutor")
 
-    assert msgspec.json.decode(result.output)["problems"] == ["default: workflow 'tutor' not found. Available: echo."]
+    assert msgspec.json.decode(result.output)["problems"] == ["Default workflow 'tutor' not found. Available: echo."]
 
 
 @pytest.mark.parametrize(

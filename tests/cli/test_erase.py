@@ -5,7 +5,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from palaver.cli.erase import command
+from palaver.cli.main import cli
 from palaver.storage.database import open_database
 from palaver.storage.testsets import rows as testset_rows
 from tests.storage.test_erasure import record_run
@@ -21,14 +21,15 @@ def test_data_of_a_user_is_counted_and_erased_only_with_yes(tmp_path: Path) -> N
 
     asyncio.run(fill())
     run = CliRunner().invoke
-    counted = run(command, ["--user", "ada", "--db", path])
-    erased = run(command, ["--user", "ada", "--db", path, "--yes"])
-    after = run(command, ["--user", "ada", "--db", path, "--json"])
+    counted = run(cli, ["erase", "--user", "ada", "--db", path])
+    erased = run(cli, ["erase", "--user", "ada", "--db", path, "--yes"])
+    after = run(cli, ["erase", "--user", "ada", "--db", path, "--json"])
 
     assert counted.output == (
-        "Found: 0 threads, 1 run, 1 response, 0 files, 0 spans, 0 feedback. Nothing was erased. Pass --yes to erase.\n"
+        "Found: 0 threads, 1 run, 1 response, 0 files, 0 spans, 0 feedback records."
+        " Nothing was erased. Pass --yes to erase.\n"
     )
-    assert erased.output == "Erased: 0 threads, 1 run, 1 response, 0 files, 0 spans, 0 feedback.\n"
+    assert erased.output == "Erased: 0 threads, 1 run, 1 response, 0 files, 0 spans, 0 feedback records.\n"
     assert (
         after.output == '{"threads":0,"runs":0,"responses":0,"files":0,"spans":0,"feedback":0,"running":0,"kept":[]}\n'
     )
@@ -45,11 +46,11 @@ def test_testset_rows_copied_from_a_session_are_listed_but_not_erased(tmp_path: 
 
     asyncio.run(fill())
     run = CliRunner().invoke
-    erased = run(command, ["--session", "conv_1", "--db", path, "--yes"])
-    after = run(command, ["--session", "conv_1", "--db", path, "--json"])
+    erased = run(cli, ["erase", "--session", "conv_1", "--db", path, "--yes"])
+    after = run(cli, ["erase", "--session", "conv_1", "--db", path, "--json"])
 
     assert erased.output == (
-        "Erased: 0 threads, 0 runs, 0 responses, 0 files, 0 spans, 0 feedback.\n"
+        "Erased: 0 threads, 0 runs, 0 responses, 0 files, 0 spans, 0 feedback records.\n"
         "Copies kept in test sets (edit or purge them yourself):\n"
         "  ts_1  row_00000000000000000000000001\n"
     )

@@ -16,8 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from palaver.cli.eval import runner as eval_testset
-from palaver.cli.eval.command import command
-from palaver.cli.main import main
+from palaver.cli.main import cli, main
 from palaver.storage import variants
 from palaver.storage.database import open_database
 from palaver.storage.evaluations import repository as evaluations
@@ -55,7 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_eval(*arguments: str, testset: str = "questions.csv", target: str = "app.py") -> Result:
-    result = CliRunner().invoke(command, [target, testset, *arguments], standalone_mode=False)
+    result = CliRunner().invoke(cli, ["eval", target, testset, *arguments], standalone_mode=False)
     if result.exception is not None:
         raise result.exception
     return result
@@ -258,7 +257,7 @@ def test_a_failed_call_counts_as_not_passed_and_is_reported(folder: Path) -> Non
     result = run_eval("-e", "exact_match")
 
     assert result.return_value == 0
-    assert "tutor: 1 of 2 calls failed; counted as failed." in result.stdout
+    assert "tutor: 1 of 2 calls failed (scored as failed)." in result.stdout
     assert "ValueError: out of ideas" in result.stderr
     assert "Traceback" not in result.stderr
 
@@ -324,7 +323,7 @@ def test_an_evaluation_that_cannot_run_is_reported_with_its_exit_code(
     ],
 )
 def test_malformed_arguments_are_a_usage_error(arguments: list[str]) -> None:
-    result = CliRunner().invoke(command, arguments, standalone_mode=False)
+    result = CliRunner().invoke(cli, ["eval", *arguments], standalone_mode=False)
 
     assert isinstance(result.exception, click.UsageError)
 
@@ -354,7 +353,7 @@ def test_ctrl_c_cancels_the_evaluation_and_keeps_finished_results(folder: Path) 
 
 @pytest.mark.usefixtures("folder")
 def test_evaluators_are_listed_with_those_of_the_target() -> None:
-    result = CliRunner().invoke(command, ["app.py", "--evaluators"], standalone_mode=False)
+    result = CliRunner().invoke(cli, ["eval", "app.py", "--evaluators"], standalone_mode=False)
     keys = {line.split()[0]: line for line in result.stdout.splitlines()}
 
     assert result.return_value == 0

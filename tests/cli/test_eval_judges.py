@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from palaver.cli.eval.command import command
+from palaver.cli.main import cli
 from tests.evaluation.fake_services import KEY, completion
 
 APP = """
@@ -69,7 +69,7 @@ def test_configured_judges_and_webhooks_score_the_answers(
     named_judges = [one.replace('"judge"', f'"name": "by {index}", "judge"') for index, one in enumerate(judges)]
     options = [f"--evaluator={one}" for one in (*named_judges, f'webhook:{{"url": "{provider_url}/score"}}')]
 
-    result = CliRunner().invoke(command, ["app.py:tutor", "rows.csv", *options, "--json"], standalone_mode=False)
+    result = CliRunner().invoke(cli, ["eval", "app.py:tutor", "rows.csv", *options, "--json"], standalone_mode=False)
 
     assert result.exception is None, result.output
     (variant,) = msgspec.json.decode(result.stdout)["variants"]

@@ -236,7 +236,7 @@ def test_strict_prints_one_output_line_per_input_line(extract: Extract) -> None:
     assert text_run.err == (
         "line 2 is not valid JSON: invalid character (byte 0)\n"
         "line 3: /prompt: element 0 is not an object\n"
-        "3 records: 1 conversation, 1 without, 1 invalid\n"
+        "3 records: 1 with a conversation, 1 without, 1 invalid\n"
     )
     assert [msgspec.json.decode(line) for line in as_json.out.splitlines()] == [
         {"line": 1, "messages": [USER_MESSAGE]},
@@ -261,7 +261,7 @@ def test_each_record_gets_a_line_and_an_invalid_one_does_not_stop_the_rest(extra
     run = extract(name, MIXED_LINES)
 
     assert run.out == MIXED_OUTPUT
-    assert run.err == "4 records: 2 conversations, 1 without, 1 invalid\n"
+    assert run.err == "4 records: 2 with a conversation, 1 without, 1 invalid\n"
     assert run.code == 1
 
 
@@ -278,12 +278,12 @@ def test_some_records_without_a_conversation_are_not_a_failure(extract: Extract)
     run = extract("x.jsonl", lines(CHAT, {"a": 1}, *[CHAT] * 1203))
 
     assert run.code == 0
-    assert run.err == "1,205 records: 1,204 conversations, 1 without\n"
+    assert run.err == "1,205 records: 1,204 with a conversation, 1 without\n"
 
 
 def test_records_without_any_conversation_are_a_failure(extract: Extract) -> None:
     assert extract("x.jsonl", lines({"a": 1})).code == 1
-    assert extract("x.jsonl", "").err == "0 records: 0 conversations, 0 without\n"
+    assert extract("x.jsonl", "").err == "0 records: 0 with a conversation, 0 without\n"
 
 
 def test_the_summary_of_each_record_is_a_single_line(extract: Extract) -> None:
@@ -446,7 +446,7 @@ def test_a_large_file_shows_a_progress_bar_on_stderr_only(tmp_path: Path) -> Non
 
     assert process.wait(60) == 0, printed
     assert "━" in printed
-    assert printed.splitlines()[-1].endswith(f"{count} records: {count} conversations, 0 without")
+    assert printed.splitlines()[-1].endswith(f"{count} records: {count} with a conversation, 0 without")
     assert (tmp_path / "out").read_text().splitlines() == [
         f"line {number}: /messages  chat-completions  2 messages  user: hi" for number in range(1, count + 1)
     ]
@@ -501,7 +501,7 @@ def test_there_is_no_progress_bar_without_a_terminal(extract: Extract, tmp_path:
 
     run = extract("large.jsonl", (tmp_path / "large.jsonl").read_bytes())
 
-    assert run.err == f"{count} records: {count} conversations, 0 without\n"
+    assert run.err == f"{count} records: {count} with a conversation, 0 without\n"
 
 
 def test_a_closed_output_pipe_is_not_an_error(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from palaver.cli.key import command
+from palaver.cli.main import cli
 from palaver.core import api_keys
 from palaver.errors import PalaverError
 from tests.cli.test_commands import palaver
@@ -17,7 +17,7 @@ from tests.cli.test_commands import palaver
 
 def run(tmp_path: Path, *arguments: str) -> Result:
     """Run the command in this process; an error is raised, not printed."""
-    result = CliRunner().invoke(command, [*arguments, "--db", str(tmp_path / "palaver.db")], standalone_mode=False)
+    result = CliRunner().invoke(cli, ["key", *arguments, "--db", str(tmp_path / "palaver.db")], standalone_mode=False)
     if result.exception is not None:
         raise result.exception
     return result
@@ -37,7 +37,7 @@ def test_a_new_key_is_printed_alone_and_only_its_hash_is_stored(tmp_path: Path) 
         0,
         [
             f"Created key_{key.id} (invoke, read) in {database}.",
-            "warning: This is the first key. Servers on this database now reject requests without a key.",
+            "warning: This is the first key. Servers that use this database now reject requests without a key.",
             f"hint: To manage the server in the web page, run `palaver key create --scope admin --db {database}`.",
         ],
     )

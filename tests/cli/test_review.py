@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import Connection
 
-from palaver.cli.review import command
+from palaver.cli.main import cli
 from palaver.errors import NotFound
 from palaver.storage.database import open_database
 from palaver.storage.evaluations import reviews
@@ -33,7 +33,7 @@ REVIEW = Review(
 
 
 def run(path: Path, *arguments: str) -> Result:
-    result = CliRunner().invoke(command, [*arguments, "--db", str(path)], standalone_mode=False)
+    result = CliRunner().invoke(cli, ["review", *arguments, "--db", str(path)], standalone_mode=False)
     if result.exception is not None:
         raise result.exception
     return result

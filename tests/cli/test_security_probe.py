@@ -22,8 +22,9 @@ from palaver.server.app import Server
 from tests.cli.probe_servers import database_with_key, running_server, vulnerable_server
 
 NAMES = [attack.name for attack in ATTACKS]
-ATTACKS_NEEDING_KEYS = {"no-key", "wrong-key", "two-keys", "cookie"}
-ATTACKS_NEEDING_A_CALLER = {"form-posts", "code-names", "odd-json", "large-body", "histories", "inner-urls", "errors"}
+ATTACKS_NEEDING_KEYS = {"no-key", "wrong-key", "conflicting-keys", "session-cookie"}
+ATTACKS_NEEDING_A_CALLER = {"form-posts", "code-injection", "malformed-json", "large-body", "invalid-history"}
+ATTACKS_NEEDING_A_CALLER |= {"internal-urls", "error-details"}
 SECTIONS = {"S1.2", "S1.3", "S1.4", "S1.5", "S1.6", "S1.7", "S2.1", "S2.2", "S2.3", "S2.7", "S2.8", "S3.1", "S3.2"}
 SECTIONS |= {"S4.1", "S4.2", "S4.3", "S5.4", "S6.2", "S7.1", "S8.1", "S8.2"}
 
@@ -78,13 +79,15 @@ def test_a_server_with_keys_holds_against_all_attacks_and_stores_nothing(tmp_pat
 def test_attacks_that_need_a_caller_are_skipped_without_a_key_that_may_invoke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_scopes: tuple[Scope, ...]
 ) -> None:
-    selected = ATTACKS_NEEDING_KEYS | ATTACKS_NEEDING_A_CALLER | {"still-well"}
+    selected = ATTACKS_NEEDING_KEYS | ATTACKS_NEEDING_A_CALLER | {"still-healthy"}
     limit_attacks(monkeypatch, selected)
     database, key = database_with_key(*key_scopes)
     with running_server(tmp_path / "web", database) as url:
         result = attack(url, key=key if key_scopes else "")
 
-    left_out = ATTACKS_NEEDING_A_CALLER if key_scopes else ATTACKS_NEEDING_A_CALLER | {"two-keys", "cookie"}
+    left_out = (
+        ATTACKS_NEEDING_A_CALLER if key_scopes else ATTACKS_NEEDING_A_CALLER | {"conflicting-keys", "session-cookie"}
+    )
     assert result == (0, {name: verdict for name, verdict in held_verdicts(but=left_out).items() if name in selected})
 
 
@@ -140,27 +143,27 @@ def attack_names(names: str) -> set[str]:
 
 
 VULNERABILITIES: dict[str, tuple[list[tuple[object, str, object]], set[str]]] = {
-    "any Host": ([(security, "_is_allowed_host", return_true)], attack_names("foreign-host forwarded")),
-    "any Origin": ([(security, "check_origin", skip_check)], attack_names("foreign-page foreign-socket")),
+    "any Host": ([(security, "_is_allowed_host", return_true)], attack_names("foreign-host forwarded-headers")),
+    "any Origin": ([(security, "check_origin", skip_check)], attack_names("foreign-origin foreign-websocket")),
     "any type of body": ([(security, "check_json", skip_check)], attack_names("form-posts")),
-    "any spelling": ([(routing, "is_unnormalized", return_false)], attack_names("one-spelling")),
-    "any size of a head": ([(security, "_check_size", skip_check)], attack_names("large-head")),
+    "any spelling": ([(routing, "is_unnormalized", return_false)], attack_names("path-spelling")),
+    "any size of a head": ([(security, "_check_size", skip_check)], attack_names("large-headers")),
     "any file": (
         [(routing, "is_unnormalized", return_false), (web.WebPages, "_asset_response", serve_password_file)],
-        attack_names("file-paths"),
+        attack_names("path-traversal"),
     ),
     "a page without headers": ([(web, "SECURITY_HEADERS", ())], attack_names("page-headers file-headers")),
     "inline scripts": (
         [(web, "content_security_policy", policy_with_inline_scripts)],
         attack_names("page-headers"),
     ),
-    "errors that tell all": ([(Server, "error_response", verbose_error)], attack_names("errors")),
+    "errors that tell all": ([(Server, "error_response", verbose_error)], attack_names("error-details")),
     "no look at keys": (
         [(auth.Authenticator, "resolve", resolve_as_loopback)],
-        attack_names("no-key wrong-key two-keys"),
+        attack_names("no-key wrong-key conflicting-keys"),
     ),
-    "a cookie for scripts": ([(keys, "session_cookie", insecure_cookie)], attack_names("cookie")),
-    "no end of sessions": ([(auth.Authenticator, "end_session", keep_session)], attack_names("cookie")),
+    "a cookie for scripts": ([(keys, "session_cookie", insecure_cookie)], attack_names("session-cookie")),
+    "no end of sessions": ([(auth.Authenticator, "end_session", keep_session)], attack_names("session-cookie")),
 }
 
 
@@ -200,13 +203,13 @@ def test_a_hole_in_a_real_server_is_found_until_it_is_closed(
 def test_a_server_that_allows_private_urls_is_reported_as_broken(tmp_path: Path) -> None:
     with running_server(tmp_path / "web", allow_private_urls=True) as url:
         server = ProbedServer(parse_target(url), scopes=frozenset({"admin"}))
-        result = verdicts(server, {"inner-urls"})
+        result = verdicts(server, {"internal-urls"})
 
-    assert result == {"inner-urls": "broken"}
+    assert result == {"internal-urls": "broken"}
 
 
 def test_a_server_behind_a_path_prefix_is_probed_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    selected = {"foreign-host", "foreign-socket", "one-spelling", "file-paths", "file-headers", "errors"}
+    selected = {"foreign-host", "foreign-websocket", "path-spelling", "path-traversal", "file-headers", "error-details"}
     limit_attacks(monkeypatch, selected)
     with running_server(tmp_path / "web", root_path="/base") as url:
         result = attack(f"{url}/base/")
@@ -229,7 +232,7 @@ def test_broken_attacks_are_shown_with_request_and_response_but_without_the_key(
         result = doctor(url, key=key)
 
     lines = result.output.splitlines()
-    first = lines.index("✗ foreign-host    rejects foreign Host headers (DNS rebinding)")
+    first = lines.index("✗ foreign-host        rejects foreign Host headers (DNS rebinding)")
     assert lines[0] == f"{url}: not identified as Palaver, authenticated"
     assert lines[first + 1] == "    request: GET /health with Host: palaver-doctor.invalid"
     assert lines[first + 2].startswith("    response: 200: root:x:0 Traceback")
@@ -245,8 +248,7 @@ def test_json_has_all_fields_of_every_finding() -> None:
     shape = {name: report[name] for name in ("url", "palaver", "wants_key", "with_key", "ok")}
     assert shape == {"url": url, "palaver": None, "wants_key": True, "with_key": False, "ok": False}
     assert report["checks"][1] == {
-        "name": "one-host",
-        "statement": "S1.2",
+        "name": "single-host-header",
         "says": "requires exactly one Host header",
         "sent": "GET /health without a Host header",
         "came": "200: root:x:0 Traceback (most recent call last) GET /health HTTP/1.1\\r\\nConnection: close",

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from palaver.cli.testset import command
+from palaver.cli.main import cli
 from palaver.errors import InvalidValue, NameTaken, NotFound, TargetNotFound
 
 CSV = 'q,messages,expected\r\n007,"[{""role"":""user"",""content"":""hi""}]",42\r\n"""42""",,\r\n'
@@ -18,7 +18,7 @@ CSV = 'q,messages,expected\r\n007,"[{""role"":""user"",""content"":""hi""}]",42\
 
 def run(tmp_path: Path, *arguments: str, stdin: bytes | None = None) -> Result:
     argv = [*arguments, "--db", str(tmp_path / "palaver.db")]
-    result = CliRunner().invoke(command, argv, standalone_mode=False, input=stdin)
+    result = CliRunner().invoke(cli, ["testset", *argv], standalone_mode=False, input=stdin)
     if result.exception is not None:
         raise result.exception
     return result
@@ -73,7 +73,9 @@ def test_importing_standard_input_requires_a_format(tmp_path: Path) -> None:
     result = run(tmp_path, "import", "-", "--name", "piped", "--format", "jsonl", stdin=b'{"q":1}\n[2]\n')
 
     assert result.stdout == "piped: revision 1, 2 rows (2 added).\n"
-    assert result.stderr == "hint: 1 non-object value imported as rows.\n"
+    assert result.stderr == (
+        "note: 1 value that is not an object was imported into the column 'value' (or 'messages').\n"
+    )
 
 
 def test_a_failed_import_stores_nothing(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from palaver.cli.testset import convert_testset
+from palaver.cli.main import cli
 from palaver.errors import InvalidValue, PalaverError, TargetNotFound
 
 CSV = b'__id__,q,messages,n\r\nab,007,"[{""role"":""user"",""content"":""hi""}]",\r\ncd,"""=1""",,1.50\r\n'
@@ -15,7 +15,7 @@ JSONL = b'{"__id__":"ab","q":"007","messages":[{"role":"user","content":"hi"}]}\
 
 
 def _run(*arguments: str | Path) -> Result:
-    result = CliRunner().invoke(convert_testset, [*map(str, arguments)], standalone_mode=False)
+    result = CliRunner().invoke(cli, ["testset", "convert", *map(str, arguments)], standalone_mode=False)
     if result.exception is not None:
         raise result.exception
     return result
@@ -45,7 +45,7 @@ def test_types_text_reads_every_cell_as_text(tmp_path: Path) -> None:
 def test_values_wrapped_into_rows_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b'[5, {"a": 1}]')
 
-    assert "hint: 1 non-object value stored" in _run(tmp_path / "a.json", tmp_path / "a.csv").stderr
+    assert "note: 1 value that is not an object was imported" in _run(tmp_path / "a.json", tmp_path / "a.csv").stderr
     assert (tmp_path / "a.csv").read_bytes() == b"value,a\r\n5,\r\n,1\r\n"
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from palaver.cli.thread import command
+from palaver.cli.main import cli
 from palaver.core.messages import Message
 from palaver.errors import InvalidValue, ItemNotFound, TargetNotFound, ThreadNotFound
 from palaver.storage.database import open_database
@@ -21,7 +21,7 @@ from tests.storage.thread_factory import NOW, SECOND, assistant, user
 def run(folder: Path, *arguments: str, stdin: bytes | None = None) -> Result:
     """Run the command in this process; an error is raised, not printed."""
     argv = [*arguments, "--db", str(folder / "palaver.db")]
-    result = CliRunner().invoke(command, argv, standalone_mode=False, input=stdin)
+    result = CliRunner().invoke(cli, ["thread", *argv], standalone_mode=False, input=stdin)
     if result.exception is not None:
         raise result.exception
     return result
@@ -84,7 +84,7 @@ def test_exported_threads_are_imported_unchanged(folder: Path, tmp_path: Path) -
     first_import = run(other_folder, "import", "-", stdin=saved)
     second_import = run(other_folder, "import", "-", "--json", stdin=saved)
 
-    assert first_import.output == "2 created, 0 unchanged.\n"
+    assert first_import.output == "2 threads imported, 0 unchanged.\n"
     assert msgspec.json.decode(second_import.output) == {"created": 0, "unchanged": 2, "threads": []}
     assert run(other_folder, "export").stdout_bytes == saved
     assert b"\x1b" not in saved
@@ -104,7 +104,7 @@ def test_the_export_format_follows_the_file_extension(folder: Path) -> None:
     assert msgspec.json.decode(lines.read_bytes())["id"] == "conv_sky"
     (case,) = cases.read_text().splitlines()
     assert [message["role"] for message in msgspec.json.decode(case)["messages"]] == ["user", "assistant"]
-    assert run(folder, "import", str(lines)).output == "0 created, 1 unchanged.\n"
+    assert run(folder, "import", str(lines)).output == "0 threads imported, 1 unchanged.\n"
     with pytest.raises(click.UsageError):
         run(folder, "export", "--format", "html")
     with pytest.raises(TargetNotFound):

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner, Result
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from palaver.cli.main import cli
 from palaver.cli.output import format_duration
 from palaver.cli.trace import tail as trace_tail
-from palaver.cli.trace.command import command
 from palaver.cli.trace.selection import build_query
 from palaver.errors import InvalidBody, NotFound, TargetNotFound, TooLarge
 from palaver.storage.database import Database, open_database
@@ -32,7 +32,7 @@ AGENT_TRACE_ID, CHAT_TRACE_ID = trace_id("t"), trace_id("uv")
 def run(folder: Path, *arguments: str, stdin: bytes | None = None, code: int = 0) -> Result:
     """Run the command in this process; an error is raised, not printed."""
     argv = [*arguments, "--db", str(folder / "palaver.db")]
-    result = CliRunner().invoke(command, argv, standalone_mode=False, input=stdin)
+    result = CliRunner().invoke(cli, ["trace", *argv], standalone_mode=False, input=stdin)
     if result.exception is not None:
         raise result.exception
     assert (result.return_value or 0) == code, result.output
@@ -292,7 +292,7 @@ def test_rejected_lines_are_reported_and_the_rest_is_imported(folder: Path, tmp_
         "error: Rejected standard input, line 3: not valid JSON: Input data was truncated.",
         "error: Rejected standard input, line 4: not a JSON object.",
         "error: Rejected standard input, line 5: neither a span record (no 'trace_id') nor OTLP (no 'resourceSpans').",
-        "error: Rejected standard input, line 6: trace_id is not 32 hexadecimal digits.",
+        "error: Rejected standard input, line 6: trace_id must be 32 hexadecimal digits.",
     ]
     broken_first = run(tmp_path / "other", "import", "-", stdin=b"{\n" + good, code=1)
     assert broken_first.stdout == "0 spans imported, 1 unchanged, 1 rejected.\n"

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from palaver.cli.variant import command
+from palaver.cli.main import cli
 from palaver.errors import NotFound, TargetNotFound
 from palaver.storage import variants
 from palaver.storage.database import Database, open_database
@@ -39,7 +39,7 @@ FILE = """\
 
 
 def run(tmp_path: Path, *arguments: str, db: str = "palaver.db") -> Result:
-    result = CliRunner().invoke(command, [*arguments, "--db", str(tmp_path / db)], standalone_mode=False)
+    result = CliRunner().invoke(cli, ["variant", *arguments, "--db", str(tmp_path / db)], standalone_mode=False)
     if result.exception is not None:
         raise result.exception
     return result
@@ -172,6 +172,6 @@ def test_more_variants_than_a_page_are_listed_and_exported(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["list", "diff", "export", "import"])
 def test_the_help_of_each_command_has_an_example(tmp_path: Path, name: str) -> None:
-    result = CliRunner().invoke(command, [name, "--help"])
+    result = CliRunner().invoke(cli, ["variant", name, "--help"])
 
     assert f"palaver variant {name}" in result.output

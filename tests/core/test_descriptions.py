@@ -27,10 +27,7 @@ def test_a_reserved_workflow_name_is_rejected(name: str) -> None:
     with pytest.raises(ReservedName) as caught:
         check_workflow_name(name)
 
-    assert (
-        caught.value.message
-        == f"Workflow name {name!r} is reserved for a route of Palaver. Set name= to choose another."
-    )
+    assert caught.value.message == f"Workflow name {name!r} is reserved for a route of Palaver. Choose another name."
 
 
 def test_first_segments_of_palaver_routes_are_reserved() -> None:

@@ -214,7 +214,7 @@ def test_files_at_any_other_url_are_rejected(url: str) -> None:
 
     assert (caught.value.code, caught.value.message, caught.value.pointer) == (
         "invalid_value",
-        "Message 1 has a file with an unsupported URL. Use https, http or data.",
+        "Message 1 has a file with an unsupported URL. Use an https, http or data URL.",
         "/messages/1",
     )
 

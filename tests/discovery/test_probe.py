@@ -414,7 +414,7 @@ async def test_a_service_with_only_a_generate_endpoint_is_found_but_not_callable
     result = await discover(app.url)
 
     assert (result.is_chat, result.dialect, result.call) == (True, None, None)
-    assert result.warnings == ("/generate uses an unsupported protocol. Pass dialect=.",)
+    assert result.warnings == ("Could not identify the protocol of /generate. Specify it with the 'dialect' option.",)
     with pytest.raises(NotDiscovered, match=r"uses an unsupported protocol\. Tried: "):
         require_callable(result)
 
@@ -515,7 +515,8 @@ async def test_one_of_several_models_must_be_chosen(start_service: Callable[...,
     result = await discover(app.url)
 
     assert (result.evidence, result.models, result.model) == ("openai.models", ("small", "large"), None)
-    with pytest.raises(NotDiscovered, match=r"has several models\. Pass one of them as model=: small, large\.$"):
+    message = r"has several models\. Specify one with the 'model' option: small, large\.$"
+    with pytest.raises(NotDiscovered, match=message):
         require_callable(result)
     assert require_callable(result, model="large").model == "large"
 
@@ -548,7 +549,7 @@ async def test_an_endpoint_url_is_cut_to_its_base_with_a_warning(
     result = await discover(f"{app.url}/app{ending}")
 
     assert (result.url, result.call) == (f"{app.url}/app", f"POST {app.url}/app/invoke")
-    assert result.warnings == (f"The URL ends in {ending.rstrip('/')}; using its base URL {app.url}/app.",)
+    assert result.warnings == (f"The URL ends in {ending.rstrip('/')}; using the base URL {app.url}/app.",)
 
 
 async def test_the_endpoint_in_the_url_is_called_unless_the_service_names_another(
@@ -605,8 +606,8 @@ async def test_probing_stops_at_a_service_that_requires_credentials(
 
     assert (result.evidence, result.is_chat, result.refused) == ("none", None, True)
     assert result.tried == (ProbeStep("inspect.flags", "POST /inspect", status, "requires credentials"),)
-    assert result.warnings == ("/inspect requires credentials. Pass headers=.",)
-    with pytest.raises(DiscoveryRefused, match=r"^/inspect requires credentials\. Pass headers=\.$"):
+    assert result.warnings == ("/inspect requires credentials. Pass them as headers.",)
+    with pytest.raises(DiscoveryRefused, match=r"^/inspect requires credentials\. Pass them as headers\.$"):
         require_callable(result)
 
 
@@ -618,7 +619,7 @@ async def test_probing_stops_at_a_later_step_that_requires_credentials(
     result = await discover(app.url)
 
     assert (result.refused, app.asked[-1]) == (True, "GET /agent/info")
-    with pytest.raises(DiscoveryRefused, match=r"^/agent/info requires credentials\. Pass headers=\.$"):
+    with pytest.raises(DiscoveryRefused, match=r"^/agent/info requires credentials\. Pass them as headers\.$"):
         require_callable(result)
 
 
@@ -781,7 +782,7 @@ def test_the_error_for_an_unknown_service_lists_all_attempts_and_a_remedy() -> N
     assert caught.value.message == (
         "http://host/app could not be identified. Tried: POST /inspect: not found; GET /inspect: not found; "
         "GET /openapi.json: not found; GET /agent/info: not found; GET /v1/models: not found. "
-        "Pass dialect= and is_chat= if you know them."
+        "If you know them, specify 'dialect' and 'is_chat'."
     )
     assert caught.value.details["tried"][0] == {
         "step": "inspect.flags",
@@ -837,7 +838,7 @@ def test_chat_completions_require_a_model() -> None:
 def test_responses_require_a_model_if_there_are_several() -> None:
     several = msgspec.structs.replace(UNKNOWN, models=("a", "b"))
 
-    with pytest.raises(NotDiscovered, match=r"has several models\. Pass one of them as model=: a, b\."):
+    with pytest.raises(NotDiscovered, match=r"has several models\. Specify one with the 'model' option: a, b\."):
         require_callable(several, dialect="responses")
     assert require_callable(several, dialect="responses", model="b").model == "b"
 

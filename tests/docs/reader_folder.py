@@ -16,8 +16,8 @@ from palaver import Case, Message, Parameter, chat, evaluator
 async def tutor(
     messages: list[Message],
     subject: str = "maths",
-    style: Annotated[str, Parameter(description="How it speaks.")] = "patient",
-    temperature: Annotated[float, Parameter(description="How daring it is.")] = 0.2,
+    style: Annotated[str, Parameter(description="Tone of the answers.")] = "patient",
+    temperature: Annotated[float, Parameter(description="Sampling temperature.")] = 0.2,
 ):
     """Explains a subject."""
     yield f"A little about {subject}, please."

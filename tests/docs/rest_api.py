@@ -14,7 +14,7 @@ import msgspec
 
 from palaver.core import json
 from palaver.core.events import RunStarted
-from palaver.server.api.conventions import Timestamp
+from palaver.server.api.conventions import NDJSON, Timestamp
 from tests.docs import routes
 from tests.docs.docstrings import field_docstrings
 
@@ -120,10 +120,16 @@ def _body(body: Schema | None, objects: "_Objects") -> Iterator[str]:
         yield "Body: the content of a file" + (f", as {media_types}." if media_types else ".")
         return
     (media_type,), (schema,) = contents, schemas
-    label = "Body" if media_type == "application/json" else f"Body, as `{media_type}`"
-    text = schema.get("description", "").partition("\n\n")[0]
-    yield f"{label}: {text}" if text else f"{label}:"
+    text = _uncapitalize(" ".join(schema.get("description", "").partition("\n\n")[0].split()))
+    if media_type == NDJSON:
+        yield f"Body: NDJSON. Each line is {text}"
+    else:
+        yield f"Body: {text}" if text else "Body:"
     yield objects.field_table(schema)
+
+
+def _uncapitalize(text: str) -> str:
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
 def _responses(responses: Schema, objects: "_Objects") -> str:
@@ -203,12 +209,17 @@ class _Objects:
             case {"type": list(types)}:
                 texts = [self.type_text({**schema, "type": one}) for one in types]
                 return " or ".join(sorted(texts, key="null".__eq__))
+            case {"type": "array", "prefixItems": list(items)}:
+                names = [self.type_text(item) for item in items]
+                same = len(set(names)) == 1 and names[0] in ("string", "integer", "number")
+                return f"array of {len(names)} {names[0]}s" if same else f"array of {', '.join(names)}"
             case {"type": "array"}:
                 return f"array of {self.type_text(schema.get('items', {}))}"
             case {"title": str(), "properties": dict()}:
                 return self._object_text(schema)
             case {"type": "object", "additionalProperties": dict(value)} if value:
-                return f"object with values of {self.type_text(value)}"
+                name, space, bounds = self.type_text(value).partition(" (")
+                return f"object with {name} values{space}{bounds}"
             case {"type": "object"}:
                 return "object"
             case {"type": "string", "format": "binary"}:
@@ -234,10 +245,14 @@ class _Objects:
 def _range_text(schema: Schema) -> str:
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and high is not None:
-        return f" from {low:,.10g} to {high:,.10g}"
+        return f" from {_number_text(low)} to {_number_text(high)}"
     if low is not None:
-        return f" from {low:,.10g}"
+        return f" from {_number_text(low)}"
     return f" (max. {schema['maxLength']:,})" if schema.get("maxLength", 0) > 1 else ""
+
+
+def _number_text(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,}"
 
 
 @cache

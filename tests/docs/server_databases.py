@@ -38,7 +38,7 @@ def check_servers(blocks: Iterable[tuple[str, Iterable[ShellCall]]], folder: Pat
 def _settings_of(calls: Iterable[ShellCall], folder: Path) -> Iterator[tuple[str, Settings]]:
     """Yield the command path and the settings of each call that creates a key or starts a server."""
     for call in calls:
-        if call.program not in commands.PROGRAMS:
+        if call.program not in commands.PROGRAMS or call.arguments == ("--version",):
             continue
         values = (*call.arguments, *call.environment.values())
         path, flags = commands.parse(call.program, call.arguments)

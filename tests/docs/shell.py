@@ -29,6 +29,7 @@ note() {
 }
 command_not_found_handle() { note "$@"; }
 open() { note open "$@"; }
+.() { note . "$@"; }
 cd() { note cd "$@"; }
 trap 'variables >"$NOTES/exported"' EXIT
 """

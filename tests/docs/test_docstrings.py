@@ -38,5 +38,5 @@ def test_a_docstring_is_divided_into_sections() -> None:
 
 def test_docstrings_of_fields_and_attributes_are_found() -> None:
     assert field_docstrings(ToolCall).keys() == set(ToolCall.__struct_fields__)
-    assert field_docstrings(Context)["cancelled"].startswith("True once the run was stopped.")
+    assert field_docstrings(Context)["cancelled"].startswith("True once the run has been stopped.")
     assert field_docstrings(msgspec.Struct) == {}

@@ -34,6 +34,7 @@ SKIPPED_COMMANDS = {"serve", "demo", "worker", "chat", "conform", "doctor", "fak
 """Commands that run until stopped, or that inspect this machine or the network."""
 REMOTE_URL_PREFIXES = ("http://", "https://", "postgresql://")
 OTHER_PROGRAMS = {
+    ".",
     "pip",
     "pipx",
     "uvx",
@@ -44,6 +45,7 @@ OTHER_PROGRAMS = {
     "npm",
     "node",
     "python",
+    "python3",
     "jq",
     "sed",
     "zcat",

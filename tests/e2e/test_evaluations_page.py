@@ -215,7 +215,7 @@ async def test_figures_lead_to_results_and_results_to_their_answers(page: Page, 
     await expect(cell.get_by_role("button", name="Next row")).to_be_disabled()
     await cell.get_by_role("button", name="Accept answer").click()
     await page.get_by_role("dialog", name="Accept this answer?").get_by_role("button", name="Accept").click()
-    await expect(page.get_by_text("Saved as expected answer in revision 2 of Regions.")).to_be_visible()
+    await expect(page.get_by_text("Saved as the expected answer in revision 2 of Regions.")).to_be_visible()
     await cell.get_by_role("button", name="Close").click()
     await expect(result_rows(page)).to_have_count(1)
     await expect(result_rows(page).first).to_be_focused()

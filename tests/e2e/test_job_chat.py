@@ -56,4 +56,6 @@ async def test_a_call_without_rehearsal_reports_the_missing_key(page: Page) -> N
     answer = await page.request.post("/services/job_chat", data={"content": "why?"})
 
     assert answer.status == 401
-    assert (await answer.json())["message"] == "No model key: send api_key or configure one."
+    assert (await answer.json())[
+        "message"
+    ] == "No API key for the model. Send api_key, or configure a key on the server."

@@ -149,7 +149,7 @@ async def test_an_admin_creates_a_key_that_works_until_it_is_revoked(
     await take_screenshots(page, "keys")
     await row.get_by_role("button", name="Revoke nightly job").click()
     await page.get_by_role("dialog", name="Revoke nightly job?").get_by_role("button", name="Revoke").click()
-    await expect(row).to_contain_text("revoked")
+    await expect(row).to_contain_text("Revoked")
     assert keyed_site.ask("/api/threads", secret) == 401
     watch.forgive(UNAUTHORIZED_MESSAGES)
 

@@ -87,7 +87,7 @@ async def test_rows_fit_and_can_be_filled_run_and_compared(page: Page) -> None:
         await expect(fields.nth(index)).to_have_value(f"{LONG_WORD} was written {index + 1} times.")
     await page.get_by_role("button", name="Run all").tap()
     await expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuetext", "3 of 3 done")
-    await page.get_by_role("button", name="More for row 1").scroll_into_view_if_needed()
+    await page.get_by_role("button", name="More actions for row 1").scroll_into_view_if_needed()
     await assert_fits(page, "rows")
     await page.get_by_role("button", name="Add variant").tap()
     await page.get_by_role("menuitem", name="shout", exact=True).tap()

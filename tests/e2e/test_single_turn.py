@@ -128,11 +128,11 @@ async def test_a_row_is_run_by_keyboard_copied_and_deleted(page: Page) -> None:
     await page.keyboard.press("Control+Enter")
     await expect(output(page, 1)).to_contain_text("QUICK")
 
-    await page.get_by_role("button", name="More for row 1").click()
+    await page.get_by_role("button", name="More actions for row 1").click()
     await page.get_by_role("menuitem", name="Duplicate row").click()
     await expect(row(page, 2).get_by_role("textbox", name=TEXT_FIELD)).to_have_value("quick")
     await wait_for_progress(page, "1 of 2 done")
-    await page.get_by_role("button", name="More for row 1").click()
+    await page.get_by_role("button", name="More actions for row 1").click()
     await page.get_by_role("menuitem", name="Delete row").click()
     await expect(row(page, 2)).to_have_count(0)
     await expect(output(page, 1)).not_to_contain_text("QUICK")  # The copy has not been run.

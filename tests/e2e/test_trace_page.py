@@ -140,7 +140,7 @@ async def test_continuing_a_trace_of_an_unknown_workflow_asks_for_one(page: Page
 
     await expect(page).to_have_url(re.compile(r"/play/conv_"))
     await expect(messages(cell(page, 1)).last).to_contain_text("A shop.")
-    await expect(page.get_by_text("Left out inputs that tutor does not have: temperature")).to_be_visible()
+    await expect(page.get_by_text("Left out values that tutor does not accept: temperature")).to_be_visible()
     await send_message(page, "And now?")
     await wait_for_answer(cell(page, 1), "On maths, you said 'And now?'")
 

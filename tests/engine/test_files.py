@@ -38,7 +38,7 @@ async def test_data_is_decoded_in_either_alphabet_with_or_without_padding(conten
     [
         (File("a/b", data="€"), InvalidValue, "The file's data is not valid base64."),
         (File("a/b", data="A"), InvalidValue, "The file's data is not valid base64."),
-        (File("a/b", url="data:nothing"), InvalidValue, "The file's data: URL has no data."),
+        (File("a/b", url="data:nothing"), InvalidValue, "The file's data URL contains no data."),
         (File("a/b", file_id="file_1"), NotFound, "File 'file_1' not found."),
         (
             File("a/b"),

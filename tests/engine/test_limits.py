@@ -246,7 +246,7 @@ async def test_a_value_above_the_byte_limit_fails_the_run() -> None:
 
     run = await run_to_end(large)
 
-    assert last_event(run) == failed_event("too_large", "The run's value exceeds the output limit of 100 bytes.")
+    assert last_event(run) == failed_event("too_large", "The returned value exceeds the output limit of 100 bytes.")
 
 
 async def test_small_pieces_add_up_to_the_byte_limit() -> None:

@@ -81,7 +81,7 @@ def test_imported_similarity_notes_that_scores_differ_slightly() -> None:
     result = import_one("auto_similarity_match", {"similarity_threshold": 0.4})
 
     assert result.evaluator == EvaluatorInput(key="similarity", name="mine", parameters={"threshold": 0.4})
-    assert result.notes == ("Computed with rapidfuzz: scores are close to Agenta's, but not equal.",)
+    assert result.notes == ("Computed with rapidfuzz: scores are close to Agenta's, but not identical.",)
 
 
 def test_semantic_similarity_uses_the_same_embedding_model() -> None:

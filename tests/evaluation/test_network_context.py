@@ -128,7 +128,13 @@ async def test_a_judge_model_is_resolved_by_provider_prefix_or_by_model_pattern(
         ("default", "no default judge is set. Name a judge or set eval_judge."),
         ("nobody", "judge 'nobody' not found. Use a workflow or provider/model. Providers: openai."),
         ("openai/", "judge 'openai/' not found. Use a workflow or provider/model. Providers: openai."),
-        ("calculator", "workflow 'calculator' cannot be a judge: it is not a chat and has no input 'prompt'."),
+        (
+            "calculator",
+            (
+                "workflow 'calculator' cannot be a judge: it is not a chat, "
+                "and has neither an input 'prompt' nor a single input."
+            ),
+        ),
     ],
 )
 @pytest.mark.parametrize("key", ["llm_judge", "goal_reached", "refusal", "tool_results_used"])

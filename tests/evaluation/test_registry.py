@@ -87,7 +87,7 @@ def test_an_installed_evaluator_that_cannot_be_loaded_is_logged_and_skipped(
     assert EvaluatorRegistry(served=lambda: ["tutor"]).declared() == [polite]
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
         "Skipping the evaluator gone of an installed package",
-        "Skipping the evaluator odd of an installed package",
+        "Skipping the entry point odd of an installed package",
     ]
 
 

@@ -42,7 +42,7 @@ async def test_words_are_streamed_one_at_a_time_and_cancelling_ends_the_stream(e
                 (await http.post(f"/api/runs/{answer.headers['x-palaver-run-id']}/cancel")).raise_for_status()
 
     assert [event["type"] for event in events] == ["data", "message_start", "message_delta", "message_end", "done"]
-    assert events[0]["data"]["value"] == "thinking of a plot …"
+    assert events[0]["data"]["value"] == "thinking of a plot…"
     assert events[2]["data"]["delta"] == "Once"
     assert events[4]["data"]["stopReason"] == "cancelled"
 

@@ -227,7 +227,7 @@ PLAIN_CASE = answer_case("So:\n\n```js\nget('/a');\n```")
         (
             EDIT_CASE,
             {"code": "get('/a');\nput('/b');\nget('/c');"},
-            ["The code differs from the expected code from line 3."],
+            ["The code differs from the expected code, starting at line 3."],
         ),
         (
             EDIT_CASE,
@@ -237,7 +237,7 @@ PLAIN_CASE = answer_case("So:\n\n```js\nget('/a');\n```")
         (
             EDIT_CASE,
             {"code": "get('/a');\r\nput('/b');\nget('/c');\n"},
-            ["The code differs from the expected code from line 1."],
+            ["The code differs from the expected code, starting at line 1."],
         ),
         (TEXT_CASE, {"code": "get('/a');\n"}, ["The answer suggests no code."]),
         (PLAIN_CASE, {"code": "get('/a');\n"}, []),

@@ -36,7 +36,7 @@ async def test_request_without_any_key_is_rejected_with_401(create_chat: ChatFac
 
     assert answer.status_code == 401
     assert answer.json()["type"] == "UNAUTHORIZED"
-    assert answer.json()["message"] == "No model key: send api_key or configure one."
+    assert answer.json()["message"] == "No API key for the model. Send api_key, or configure a key on the server."
     assert fake.requests == []
     assert status["anthropic"] == "not configured"
     assert status["docs_index"] == "working"

@@ -112,7 +112,7 @@ def test_job_chat_metadata_of_another_shape_is_ignored(meta: Any) -> None:
         (
             {"use_new_prompt": True, "suggest_code": False},
             "use_new_prompt",
-            "and suggest_code disagree: send one of them",
+            "contradicts suggest_code; send only one of them",
         ),
     ],
 )

@@ -285,7 +285,7 @@ async def test_unknown_fields_are_ignored(create_chat: ChatFactory) -> None:
         ({"use_new_prompt": "true"}, "use_new_prompt must be true or false"),
         (
             {"use_new_prompt": True, "suggest_code": False},
-            "use_new_prompt and suggest_code disagree: send one of them",
+            "use_new_prompt contradicts suggest_code; send only one of them",
         ),
         ({"metrics_opt_in": 1}, "metrics_opt_in must be true or false"),
     ],

@@ -172,5 +172,5 @@ def test_an_image_that_asks_for_no_key_fails_the_check(docker: dict[str, str]) -
 
     result = check_image(docker | {"PALAVER_DB": str(Path(docker["STATE"], "open.db"))})
 
-    assert "error: a request without a key was answered with 200." in result.stdout
+    assert "error: a request without a key was answered with status 200." in result.stdout
     assert result.returncode == 1

@@ -11,7 +11,7 @@ WEB = Path(__file__).parents[2] / "web"
 PACKAGES: dict[str, dict[str, Any]] = json.loads((WEB / "package-lock.json").read_text("utf-8"))["packages"]
 DEPENDENCIES = {path.rpartition("node_modules/")[2]: entry for path, entry in PACKAGES.items() if path}
 
-DECISION_RECORDS = ("0023-the-web-page.md", "0040-libraries-of-the-page.md")
+DECISION_RECORDS = ("0023-the-web-page.md", "0040-web-page-libraries.md")
 
 PERMISSIVE = set("0BSD Apache-2.0 BSD-2-Clause BSD-3-Clause ISC MIT Unlicense".split())
 EXCEPTIONS = {

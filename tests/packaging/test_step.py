@@ -25,14 +25,14 @@ def run_step(program: str, **environment: str) -> tuple[int, str]:
 
 
 def test_a_successful_step_is_one_line() -> None:
-    assert run_step(SUCCESS) == (0, "[1/2] Installing … 0 s\n")
+    assert run_step(SUCCESS) == (0, "[1/2] Installing… 0 s\n")
 
 
 def test_a_failed_step_shows_its_output_its_command_and_its_exit_code() -> None:
     command = f"python -c {shlex.quote(FAILURE)}"
     assert run_step(FAILURE) == (
         3,
-        f"[1/2] Installing … failed after 0 s\n\nno such package\n\nThe command was:\n  {command}\n",
+        f"[1/2] Installing… failed after 0 s\n\nno such package\n\nThe command was:\n  {command}\n",
     )
 
 

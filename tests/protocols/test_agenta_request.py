@@ -288,7 +288,7 @@ def test_the_session_comes_from_the_body_else_a_header_else_baggage(
         pytest.param({"session_id": "é"}, {"x_ag_session_id": "good"}, "session_id", id="letters beyond ASCII"),
         pytest.param({"session_id": "a\n"}, {}, "session_id", id="a line end"),
         pytest.param({}, {"x_ag_session_id": "a b"}, "The header x-ag-session-id", id="header"),
-        pytest.param({}, {"baggage": "ag.session.id="}, "ag.session.id in the header baggage", id="baggage"),
+        pytest.param({}, {"baggage": "ag.session.id="}, "ag.session.id in the baggage header", id="baggage"),
     ],
 )
 def test_invalid_session_id_is_rejected(body: Any, headers: dict[str, Any], location: str) -> None:

@@ -169,11 +169,11 @@ def test_response_media_type_depends_on_accept_header_and_stream_flag(
 @pytest.mark.parametrize(
     ("accept", "stream", "message", "supported"),
     [
-        (JSON, True, f" with flags.stream true. Accept {' or '.join(OFFERS[1:])}.", OFFERS[1:]),
-        (SSE, False, " with flags.stream false. Accept application/json.", OFFERS[:1]),
+        (JSON, True, f" if flags.stream is true. Accept {' or '.join(OFFERS[1:])}.", OFFERS[1:]),
+        (SSE, False, " if flags.stream is false. Accept application/json.", OFFERS[:1]),
         ("application/xml", None, f". Accept {' or '.join(OFFERS)}.", OFFERS),
         ("image/*", None, f". Accept {' or '.join(OFFERS)}.", OFFERS),
-        ("image/*", False, " with flags.stream false. Accept application/json.", OFFERS[:1]),
+        ("image/*", False, " if flags.stream is false. Accept application/json.", OFFERS[:1]),
     ],
 )
 def test_unacceptable_media_type_is_rejected_with_the_supported_ones(

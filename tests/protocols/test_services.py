@@ -843,7 +843,7 @@ def test_default_readme_has_the_description_and_the_inputs() -> None:
         "# tutor\n\nTeaches.\n\n"
         'Send a JSON object such as `{"content": "…", "history": []}` to `POST /services/tutor`, '
         "or to `POST /services/tutor/stream` to stream events.\n\n"
-        "| input | type | required | |\n|---|---|---|---|\n"
+        "| input | type | required | description |\n|---|---|---|---|\n"
         "| `subject` | string | yes | What it is about \\| or not |\n"
         "| `level` | integer or null | no |  |\n"
         "| `any` | any | no |  |\n"

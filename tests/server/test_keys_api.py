@@ -416,7 +416,7 @@ async def test_an_interrupted_project_erasure_is_logged_and_can_be_repeated(
 
     assert (first.status_code, second.status_code) == (202, 202)
     assert [record.getMessage() for record in caplog.records] == [
-        "The project 'team-a' was only partly erased. Erase it again: The database cannot be reached."
+        "The project 'team-a' was only partly erased: The database cannot be reached. Erase it again."
     ]
 
 

@@ -152,10 +152,13 @@ async def test_items_cannot_be_added_while_a_turn_runs(http: httpx.AsyncClient) 
 
     async with waiting_run(http, conversation=name) as (_, lines):
         refused = await http.post(path, json={"items": [HELLO]})
+        refused_turn = await http.post("/slow/v1/responses", json={"input": "b", "conversation": name})
         gates["gate"].set()
         _ = [line async for line in lines]
 
     assert (status_and_code(refused), refused.headers["retry-after"]) == ((409, "conversation_locked"), "1")
+    message = f"Conversation {name!r} already has a run in progress. Wait for it to finish."
+    assert [answer.json()["error"]["message"] for answer in (refused, refused_turn)] == [message, message]
     assert (await http.post(path, json={"items": [HELLO]})).status_code == 200
     assert await texts(http, path) == ["gate", "begin end of gate", "Hello"]
 

@@ -195,6 +195,8 @@ async def test_a_turn_during_a_running_turn_is_rejected() -> None:
         refused = await http.post(f"/api/threads/{thread}/turns", json={"messages": [{"role": "user", "content": "b"}]})
 
         assert problem(refused) == (409, "conversation_locked", None)
+        message = f"Thread {thread!r} already has a run in progress. Wait for it to finish."
+        assert refused.json()["error"]["message"] == message
         assert refused.headers["retry-after"] == "1"
         assert (await http.get(f"/api/threads/{thread}")).json()["run"] == first["run"]["id"]
         release("a")

@@ -18,7 +18,7 @@ from tests.server.rest_client import FakeCaller, application, rest_client
 @workflow
 def tutor(
     text: str,
-    style: Annotated[str, Parameter(description="How it speaks.")] = "long",
+    style: Annotated[str, Parameter(description="Tone of the answers.")] = "long",
     temperature: Annotated[float, Parameter()] = 0.2,
 ) -> str:
     return f"{style} {temperature} {text}"
@@ -121,8 +121,7 @@ async def test_the_default_variant_cannot_be_edited(http: httpx.AsyncClient) -> 
 
     assert [(answer.status_code, answer.headers["allow"]) for answer in answers] == [(405, "GET")] * 3
     assert answers[0].json()["error"]["message"] == (
-        f"PATCH is not allowed on {url}."
-        " This variant is defined by the code. Change the code or create another variant."
+        f"PATCH is not allowed on {url}. This variant is defined in code. Change the code, or create another variant."
     )
     assert problem(taken)[1]["code"] == "name_taken"
 
@@ -255,7 +254,7 @@ async def test_a_new_version_must_be_based_on_the_newest(http: httpx.AsyncClient
         409,
         {
             "code": "stale_base",
-            "message": "The newest version of 'short' is 2, not 1. Review it and retry.",
+            "message": "The latest version of 'short' is 2, not 1. Review it and retry.",
             "details": {"head": 2},
         },
     )

@@ -129,7 +129,7 @@ async def test_of_two_commits_from_one_base_the_second_is_refused(database: Data
         for n in (8, 9)
     ]
     await commit_prepared(database, one)
-    with pytest.raises(StaleBase, match="The newest revision of 'Refunds' is 2, not 1") as refused:
+    with pytest.raises(StaleBase, match="The latest revision of 'Refunds' is 2, not 1") as refused:
         await commit_prepared(database, other)
 
     assert refused.value.details == {"head": 2}

@@ -193,7 +193,7 @@ def test_the_name_is_the_given_one_or_the_first_usable_candidate(
 
 
 def test_an_object_without_a_usable_name_is_rejected() -> None:
-    with pytest.raises(InvalidName, match="Pass name= to set one"):
+    with pytest.raises(InvalidName, match="Set one with the option 'name'"):
         choose_name(None, None, "…")
 
 

@@ -148,7 +148,7 @@ NO_HISTORY_MESSAGE = (
     "Add a parameter named messages, or use @workflow."
 )
 INVALID_NAME_MESSAGE = (
-    "Workflow name '<lambda>' is not URL-safe. Set name= to at most 64 characters: letters, digits, '_', '-' and '.'."
+    "Workflow name '<lambda>' is not URL-safe. Use at most 64 characters: letters, digits, '_', '-' and '.'."
 )
 
 INVALID_DECLARATIONS: dict[str, tuple[Any, str, str]] = {

@@ -20,8 +20,8 @@ from palaver.outbound import printable
 def command(file: Path, db: str | None, as_json: bool) -> None:
     """Back up the database to FILE, a zip archive that only you can read.
 
-    It works while the server is running. For PostgreSQL, use pg_dump instead:
-    the error message shows the command.
+    You can run this while the server is running. SQLite only: for PostgreSQL,
+    the command prints the pg_dump command to use instead.
 
     \b
     Examples:
@@ -41,4 +41,4 @@ def command(file: Path, db: str | None, as_json: bool) -> None:
         click.echo(msgspec.json.encode(manifest).decode())
     else:
         size = sum(part.bytes for part in manifest.files)
-        click.echo(printable(f"{file}: {path}, {size:,} bytes, schema version {manifest.schema}.", 2000))
+        click.echo(printable(f"Backed up {path} to {file} ({size:,} bytes, schema version {manifest.schema}).", 2000))

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from palaver.cli.input_files import open_input, parse_document
-from palaver.cli.output import error_reason
+from palaver.cli.output import error_reason, request_failure
 from palaver.cli.workflow_lookup import (
     LOCAL_SERVER_URL,
     find_workflow,
@@ -23,7 +23,7 @@ from palaver.cli.workflow_lookup import (
 from palaver.core import json
 from palaver.errors import PalaverError, TargetNotFound, UpstreamFailed
 from palaver.outbound import client as outbound
-from palaver.outbound import printable, printable_json, printable_lines
+from palaver.outbound import printable_json, printable_lines
 from palaver.protocols.sse import LineDecoder
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ async def call_service(
                 return _parse_reply(response.status_code, await response.aread())
             return await _follow_stream(response.aiter_bytes(), on_text)
     except httpx.HTTPError as error:
-        raise UpstreamFailed(f"Cannot reach {path}: {printable(str(error)).rstrip('.')}.") from None
+        raise UpstreamFailed(request_failure(path, error)) from None
 
 
 def _parse_reply(status: int, body: bytes) -> ServiceReply:
@@ -128,13 +128,17 @@ _TIMEOUT_S = 600.0
 @click.option("-o", "--output", metavar="FILE", help="Write the reply to FILE.")
 @click.option("-O", "to_stdout", is_flag=True, help="Write the reply to standard output (the default).")
 @click.option("--stream", is_flag=True, help="Stream the reply as it is generated.")
-@click.option("--url", help=f"URL of the server (default: {LOCAL_SERVER_URL} if running, else installed workflows).")
+@click.option(
+    "--url",
+    help=f"URL of the server (default: {LOCAL_SERVER_URL} if a server is running there; otherwise an installed "
+    "workflow is called without a server).",
+)
 def command(name: str, payload: str, output: str | None, to_stdout: bool, stream: bool, url: str | None) -> int:
     """Call a workflow with the JSON in PAYLOAD, a file or - for standard input.
 
-    An object with `inputs`, `messages` or `data` is sent to /NAME/invoke. With
+    An object with `inputs`, `messages` or `data` is sent to /NAME/invoke; with
     --stream, the records of the reply are printed one per line. Any other JSON
-    is sent to /services/NAME. With --stream, the text is printed to standard
+    is sent to /services/NAME; with --stream, the text is printed to standard
     error while it is generated, followed by the document on standard output.
 
     Exit code 1 means that the call failed. A service's error object is printed
@@ -214,7 +218,7 @@ async def _call(name: str, url: str | None, body: bytes, stream: bool, output_fi
             if not stream:
                 output_file.write(b"\n")
     except httpx.HTTPError as error:
-        raise UpstreamFailed(f"Cannot reach {path}: {printable(str(error)).rstrip('.')}.") from None
+        raise UpstreamFailed(request_failure(path, error)) from None
 
 
 def _terminal_filter() -> Callable[[bytes], bytes]:

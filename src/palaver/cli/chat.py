@@ -199,7 +199,7 @@ Press Ctrl+C to stop an answer."""
 def command(name: str, inputs: tuple[str, ...], parameters: tuple[str, ...], url: str | None) -> None:
     """Chat with a workflow in the terminal.
 
-    Pass a NAME on the local server or of an installed workflow, a TARGET such
+    Pass the NAME of a workflow (on the local server or installed), a TARGET such
     as app.py:tutor, or a URL.
 
     \b

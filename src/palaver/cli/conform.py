@@ -1,4 +1,4 @@
-"""palaver conform: check a server's streams, or a recorded one, against the protocol rules."""
+"""palaver conform: check a server's streams, or a recorded stream, against the protocol rules."""
 
 import asyncio
 import re
@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from palaver.cli.input_files import open_input
-from palaver.cli.output import format_json
+from palaver.cli.output import format_json, request_failure
 from palaver.cli.workflow_lookup import require_valid_url
 from palaver.conform import RULES, Protocol, Report, Violation, grade, grade_body, grade_refusal, grade_unanswered
 from palaver.conform.ui_stream import Version
@@ -185,7 +185,7 @@ class _Response(NamedTuple):
     "--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0.1), help="Timeout per request in seconds."
 )
 @click.option(
-    "--ui-version", type=click.Choice(["5", "6", "7"]), default="6", show_default=True, help="AI SDK version."
+    "--ui-version", type=click.Choice(["5", "6", "7"]), default="6", show_default=True, help="AI SDK client version."
 )
 @click.option("--strict", is_flag=True, help="Also fail on SHOULD rules.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
@@ -199,10 +199,10 @@ def command(
     ui_version: str,
     **options: Any,
 ) -> int:
-    """Check a server's streams, or a recorded one, against the protocol rules.
+    """Check a server's streams, or a recorded stream, against the protocol rules.
 
     Protocols: Responses, Chat Completions, UI streams and services. URL is a
-    base URL, with or without /v1, or an endpoint.
+    base URL, with or without /v1, or the URL of an endpoint.
 
     Exit code 0: no violations of rules that clients rely on; 1: violations, or
     nothing could be checked; 2: wrong usage.
@@ -327,13 +327,15 @@ async def _send(
             status, response_headers = response.status_code, dict(response.headers)
             return _Response(status, response_headers, await read_limited(response, _MAX_RESPONSE_BYTES))
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise UpstreamFailed(f"Cannot reach {url}: {printable(str(error)).rstrip('.')}.") from None
+        raise UpstreamFailed(request_failure(url, error)) from None
     except (TimeoutError, httpx.TimeoutException):
         return _Response(status, response_headers, b"", f"no complete response within {seconds:g} s")
     except UpstreamFailed as error:
         return _Response(status, response_headers, b"", error.message.rstrip("."))
     except httpx.HTTPError as error:
-        return _Response(status, response_headers, b"", f"connection lost: {printable(str(error))}")
+        is_lost = isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError)
+        parts = "connection lost" if is_lost else "invalid response", printable(str(error)).rstrip(".")
+        return _Response(status, response_headers, b"", ": ".join(filter(None, parts)))
 
 
 def _error_message(body: bytes) -> str:
@@ -366,7 +368,7 @@ def _print_table(checks: Sequence[_GradedCheck]) -> None:
         colour = {"ok": "green", "ok, but": "yellow", "broken": "bold red"}.get(check.result, "dim")
         table.add_row(
             check.protocol,
-            check.check,
+            _CHECK_LABELS.get(check.check, check.check),
             Text(_RESULT_LABELS.get(check.result, check.result), colour),
             Text(printable(rule, 100)),
             Text(printable(frame, 60)),
@@ -379,6 +381,8 @@ def _print_table(checks: Sequence[_GradedCheck]) -> None:
 
 _RESULT_LABELS = {"broken": "failed", "ok, but": "warnings", "refused": "needs credentials"}
 """Labels in the table of results whose JSON value reads differently."""
+_CHECK_LABELS = {"whole": "complete"}
+"""Likewise for checks."""
 
 
 def _first_violation(check: _GradedCheck) -> Violation | None:
@@ -393,10 +397,11 @@ def _detail_lines(check: _GradedCheck) -> list[str]:
     for violation in check.report.violations if check.report is not None else ():
         by_rule.setdefault(violation.rule, []).append(violation)
     for rule, violations in by_rule.items():
-        first, more = violations[0], f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+        first, more = violations[0], f", and {len(violations) - 1} more" if len(violations) > 1 else ""
         place = "" if first.frame_index is None else f", frame {first.frame_index} (line {first.line})"
+        label = f"{check.protocol}, {_CHECK_LABELS.get(check.check, check.check)}{place}"
         lines += [
-            f"{check.protocol}, {check.check}{place}: {rule} {first.severity}{more}: {printable(first.why, 300)}",
+            f"{label}: {rule} ({first.severity}{more}): {printable(first.why, 300)}",
             f"    rule: {RULES[rule].text}",
         ]
         if first.frame:

@@ -29,10 +29,10 @@ from palaver.workflows.workflow import Workflow
 @click.option("--no-browser", is_flag=True, help="Don't open the browser.")
 @click.option("--fresh", is_flag=True, help="Start over: delete the data of earlier demos.")
 def command(no_browser: bool, fresh: bool, **flags: Any) -> None:
-    """Run everything offline with sample workflows, and open the browser.
+    """Start a demo server with sample workflows and data, and open it in the browser.
 
-    The first run adds sample conversations, traces, a test set and two
-    evaluations. The demo stores its data in a separate database.
+    Works offline. The first run adds sample threads, traces, a test set, two
+    evaluations and a review. The demo stores its data in a separate database.
 
     \b
     Examples:
@@ -108,7 +108,7 @@ async def _fill(url: str, on_ready: Callable[[str], None]) -> None:
     def report_start() -> None:
         nonlocal has_started
         has_started = True
-        click.echo("Adding sample data …", err=True, nl=False)
+        click.echo("Adding sample data…", err=True, nl=False)
 
     try:
         async with outbound() as http:
@@ -119,9 +119,10 @@ async def _fill(url: str, on_ready: Callable[[str], None]) -> None:
         else:
             click.echo("Using the data of your previous demo (--fresh starts over).", err=True)
     except (httpx.HTTPError, PalaverError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
         click.echo(
-            f"\nwarning: Some sample data is missing: {reason}. The demo still works; --fresh tries again.", err=True
+            f"\nwarning: Some sample data could not be added: {reason}. The demo still works; --fresh tries again.",
+            err=True,
         )
     finally:
         on_ready(url)

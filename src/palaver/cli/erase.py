@@ -12,19 +12,19 @@ from palaver.core.runs import DEFAULT_PROJECT
 
 
 @click.command()
-@click.option("--user", metavar="LABEL", help="User label that the client sent.")
-@click.option("--session", metavar="LABEL", help="Session label or chat id.")
-@click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Project.")
+@click.option("--user", metavar="LABEL", help="Label of the user, as sent by the client.")
+@click.option("--session", metavar="LABEL", help="Label of the session, or its chat id.")
+@click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Project of the data.")
 @click.option("--yes", is_flag=True, help="Erase the data instead of only counting it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @db_option
 def command(user: str | None, session: str | None, project: str, yes: bool, as_json: bool, db: str | None) -> None:
     """Delete all data for a user or session. Dry run unless --yes is given.
 
-    This covers runs, responses, conversations, files, spans and feedback. A
-    conversation is deleted if all its runs carry the label; otherwise only the
-    messages of those runs are removed. Test set rows copied from this data are
-    kept and listed.
+    This covers runs, responses, threads, files, spans and feedback. A thread is
+    deleted if all its runs carry the label; otherwise only the messages of the
+    labelled runs are deleted. Test set rows copied from this data are kept and
+    listed.
 
     \b
     Examples:
@@ -38,7 +38,7 @@ def command(user: str | None, session: str | None, project: str, yes: bool, as_j
         click.echo(msgspec.json.encode({**counts, "kept": copies}).decode())
         return
     summary = ", ".join(
-        f"{count:,} {name.removesuffix('s') if count == 1 else name}"
+        format_count(count, "feedback record" if name == "feedback" else name.removesuffix("s"))
         for name, count in counts.items()
         if name != "running"
     )

@@ -41,9 +41,9 @@ class _RecordReport(NamedTuple):
     "--prefer", type=click.Choice(get_args(Prefer)), help="Conversation to use if both input and output have one."
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print the response of POST /api/extract; one line per JSONL record."
+    "--json", "as_json", is_flag=True, help="Print the result of POST /api/extract; for JSONL, one line per record."
 )
-@click.option("--strict", is_flag=True, help="Print the raw message list that the strict search finds.")
+@click.option("--strict", is_flag=True, help="Use the strict search, and print its message list unchanged, as JSON.")
 def command(file: str, prefer: Prefer | None, as_json: bool, strict: bool) -> int:
     """Find the conversation in FILE and print it with its path and dialect.
 
@@ -79,7 +79,7 @@ def command(file: str, prefer: Prefer | None, as_json: bool, strict: bool) -> in
 
 def _format_summary(counts: Counter[str]) -> str:
     total, found, bad = counts.total(), counts["found"], counts["bad"]
-    found_text = f"{format_count(total, 'record')}: {format_count(found, 'conversation')}"
+    found_text = f"{format_count(total, 'record')}: {found:,} with a conversation"
     return f"{found_text}, {counts['without']:,} without" + (f", {bad:,} invalid" if bad else "")
 
 

@@ -18,9 +18,11 @@ from palaver.workflows.workflow import Workflow
 
 @click.command()
 @click.argument("target", metavar="TARGET|URL")
-@click.option("--json", "as_json", is_flag=True, help="Print the /inspect document as JSON, or the evidence for a URL.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the /inspect document or, for a URL, the evidence as JSON."
+)
 def command(target: str, as_json: bool) -> int:
-    """Show what a file, module, folder or URL declares.
+    """Show the workflows in a file, module or folder, or at a URL.
 
     TARGET is a file, a folder, "module:name" or the name of an installed
     workflow. For a URL, show what Palaver discovers there.
@@ -112,7 +114,7 @@ def _describe_discovery(discovery: Discovery) -> str:
         lines.append(f"  call      {printable(discovery.call)}  (dialect {discovery.dialect})")
     for attempt in discovery.tried:
         status = attempt.status if attempt.status is not None else "-"
-        request = printable(attempt.request or "the documents above")
+        request = printable(attempt.request or "(documents above)")
         lines.append(f"  {attempt.step:<16}  {request:<22}  {status:<4}  {printable(attempt.found)}")
     lines += [f"  warning: {printable(warning)}" for warning in discovery.warnings]
     return "\n".join(lines)

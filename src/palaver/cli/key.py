@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def command() -> None:
     """Create, list and revoke API keys.
 
-    As soon as a key exists, every request needs one. Without keys, a server
-    accepts local connections only, with full access.
+    As soon as a key exists, every request needs one. While there is none, a
+    server accepts local connections only and gives them full access.
 
     \b
     Examples:
@@ -47,10 +47,12 @@ def command() -> None:
     default=("invoke", "read"),
     help="invoke: call workflows; read: read stored data; admin: everything. Repeatable (default: invoke and read).",
 )
+@click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Project that the key belongs to.")
 @click.option(
-    "--project", default=DEFAULT_PROJECT, show_default=True, help="Project of everything created with the key."
+    "--expires",
+    metavar="WHEN",
+    help="Expiry: a duration such as 90d or 12h, or the last valid day, such as 2026-12-31 (default: never).",
 )
-@click.option("--expires", metavar="WHEN", help="90d, 12h or a last day such as 2026-12-31 (default: never).")
 @click.option("--json", "as_json", is_flag=True, help="Print the key and its details as JSON.")
 @db_option
 def create(
@@ -58,8 +60,7 @@ def create(
 ) -> None:
     """Create an API key. It is shown only once.
 
-    The key is printed on standard output; the database that it was created in,
-    and a warning for the first key, on standard error.
+    Prints the key to standard output. Everything else goes to standard error.
 
     \b
     Examples:
@@ -90,7 +91,9 @@ def _print_notes(key: "ApiKey", *, is_first: bool, db: str | None) -> None:
     click.echo(f"Created {api_keys.format_key_id(key.id)} ({scopes}) in {printable(location, 500)}.", err=True)
     if not is_first:
         return
-    click.echo("warning: This is the first key. Servers on this database now reject requests without a key.", err=True)
+    click.echo(
+        "warning: This is the first key. Servers that use this database now reject requests without a key.", err=True
+    )
     if "admin" not in key.scopes:
         option = f" --db {shlex.quote(printable(location, 500))}" if db is not None and "***" not in location else ""
         click.echo(

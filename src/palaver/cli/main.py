@@ -13,12 +13,12 @@ from palaver.errors import PalaverError, SettingsError
 from palaver.outbound import printable
 
 COMMANDS = {
-    "demo": "Run everything offline with sample workflows.",
+    "demo": "Start a demo server with sample workflows and data.",
     "serve": "Serve the workflows of a file, module or folder.",
-    "inspect": "Show what a file, module, folder or URL declares.",
+    "inspect": "Show the workflows in a file, module or folder, or at a URL.",
     "chat": "Chat with a workflow in the terminal.",
     "call": "Call a workflow with a JSON payload.",
-    "extract": "Find the conversation in JSON or JSONL, or explain its absence.",
+    "extract": "Find the conversation in a JSON or JSONL file, or explain why there is none.",
     "conform": "Check a server's streams against the protocol rules.",
     "eval": "Run a test set against a workflow and score the answers.",
     "worker": "Process background runs and evaluations, without serving HTTP.",
@@ -29,8 +29,8 @@ COMMANDS = {
     "review": "List reviews and export their answers.",
     "trace": "Tail, show, export and import traces.",
     "migrate": "Upgrade the database schema.",
-    "backup": "Back up the database to a file (works while the server is running).",
-    "restore": "Restore a backup; the existing database is renamed, not deleted.",
+    "backup": "Back up the database to a file, even while the server is running.",
+    "restore": "Restore the database from a backup.",
     "erase": "Delete all data for a user or session (dry run by default).",
     "doctor": "Check the installation, or probe a server for security problems.",
 }

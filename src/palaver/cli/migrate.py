@@ -27,7 +27,7 @@ class _MigrationReport(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command()
 @db_option
-@click.option("--dry-run", is_flag=True, help="Show what would change, without changing it.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, without changing anything.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(db: str | None, dry_run: bool, as_json: bool) -> None:
     """Upgrade the database schema.

@@ -16,6 +16,8 @@ from palaver.errors import TargetNotFound
 from palaver.outbound import printable, printable_json
 
 if TYPE_CHECKING:
+    import httpx
+
     from palaver.storage.spans.queries import SpanListItem
 
 
@@ -115,6 +117,24 @@ def error_reason(error: OSError | ValueError) -> str:
     """Return why a file cannot be opened, in lower case: `no such file or directory`."""
     text = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return text[:1].lower() + text[1:]
+
+
+def request_failure(url: str, error: "httpx.HTTPError") -> str:
+    """Return why a request failed, as a sentence."""
+    import httpx  # Imported late: --help must not wait for it.
+
+    reason = printable(str(error)).rstrip(".")
+    match error:
+        case httpx.ConnectTimeout():
+            return f"Cannot reach {url}: timed out."
+        case httpx.TimeoutException():
+            return f"Request to {url} timed out."
+        case httpx.ConnectError():
+            return f"Cannot reach {url}: {reason or 'connection failed'}."
+        case httpx.NetworkError() | httpx.RemoteProtocolError():
+            return f"Connection to {url} lost{f': {reason}' if reason else ''}."
+        case _:
+            return f"Request to {url} failed: {reason or type(error).__name__}."
 
 
 STATUS_COLOURS = {"error": "red", "cancelled": "yellow", "incomplete": "yellow"}

@@ -15,14 +15,14 @@ from palaver.outbound import printable
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @db_option
-@click.option("--force", is_flag=True, help="Replace an existing database, which is renamed, not deleted.")
+@click.option("--force", is_flag=True, help="Replace an existing database. It is renamed, not deleted.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(file: Path, db: str | None, force: bool, as_json: bool) -> None:
     """Restore a backup from FILE, as written by `palaver backup`.
 
-    The backup is verified first: its hashes, its schema version and its
-    database. With --force, an existing database is renamed with the current
-    time and stays in the same folder. Stop the server before you restore.
+    The hashes, the schema version and the database of the backup are checked
+    first. With --force, an existing database stays in the same folder, with the
+    current time added to its name. Stop the server before you restore.
 
     \b
     Examples:

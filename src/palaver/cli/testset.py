@@ -55,7 +55,9 @@ _FORMAT_CHOICE = click.Choice(("jsonl", "json", "csv", "parquet"))
 @click.command(name="export")
 @click.argument("name")
 @click.option("-o", "--output", metavar="FILE", help="Output file (default: standard output).")
-@click.option("--revision", default="head", show_default=True, help="Revision number or digest.")
+@click.option(
+    "--revision", default="head", show_default=True, help="Revision: a number, a digest, or head (the latest)."
+)
 @click.option(
     "--format", "format_name", type=_FORMAT_CHOICE, help="File format (default: from the file extension, else jsonl)."
 )
@@ -123,9 +125,9 @@ _now = partial(datetime.now, UTC)
 @click.argument("file", metavar="FILE")
 @click.option("--name", help="Test set name (default: file name without extension).")
 @click.option(
-    "--mode", type=click.Choice(("append", "replace", "upsert")), help="How to add rows to an existing test set."
+    "--mode", type=click.Choice(("append", "replace", "upsert")), help="How to update a test set that already exists."
 )
-@click.option("--key", metavar="COLUMN", help="Column that identifies rows for --mode upsert; __id__ for row ids.")
+@click.option("--key", metavar="COLUMN", help="Column that identifies rows for --mode upsert, or __id__ for row ids.")
 @click.option(
     "--types",
     type=click.Choice(("auto", "text")),
@@ -172,7 +174,13 @@ def import_testset(
         f"{name}: revision {result['revision']}, {format_count(result['rows'], 'row')} ({', '.join(parts) or 'empty'})."
     )
     if report["wrapped"]:
-        click.echo(f"hint: {format_count(report['wrapped'], 'non-object value')} imported as rows.", err=True)
+        _print_wrapped(report["wrapped"])
+
+
+def _print_wrapped(count: int) -> None:
+    """Print where values were stored that are not objects."""
+    values = "1 value that is not an object was" if count == 1 else f"{count:,} values that are not objects were"
+    click.echo(f"note: {values} imported into the column 'value' (or 'messages').", err=True)
 
 
 def _input_format(file: str, format_name: str | None) -> "Format":
@@ -295,8 +303,7 @@ def convert_testset(source: str, target: str, types: str, delimiter: str | None)
             raise TargetNotFound(f"Cannot write {target}: {error_reason(error)}.") from None
     click.echo(f"Wrote {format_count(rows, 'row')} with {format_count(columns, 'column')} to {target}.", err=True)
     if wrapped:
-        note = "stored in the column 'messages' or 'value'"
-        click.echo(f"hint: {format_count(wrapped, 'non-object value')} {note}.", err=True)
+        _print_wrapped(wrapped)
 
 
 def _convert_file(
@@ -375,7 +382,9 @@ def list_testsets(search: str | None, archived: bool, project: str, as_json: boo
 
 @click.command(name="show")
 @click.argument("name")
-@click.option("--revision", default="head", show_default=True, help="Revision number or digest.")
+@click.option(
+    "--revision", default="head", show_default=True, help="Revision: a number, a digest, or head (the latest)."
+)
 @click.option(
     "--rows", "limit", type=click.IntRange(0, 200), default=10, show_default=True, help="Number of rows to show."
 )
@@ -440,12 +449,14 @@ _DIFF_PAGE_ROWS = 200
 @click.command(name="diff")
 @click.argument("name")
 @click.argument("before", metavar="FROM")
-@click.argument("after", metavar="TO", default="head")
+@click.argument("after", metavar="[TO]", default="head")
 @project_option("test sets")
 @json_option
 @db_option
 def diff_testset(name: str, before: str, after: str, project: str, as_json: bool, db: str | None) -> None:
     """Show the rows that differ between two revisions.
+
+    TO is the latest revision by default.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ import msgspec
 from palaver.cli.database import iterate_pages, new_id, read_database, use_database, write_database
 from palaver.cli.input_files import JsonRecord, open_input, read_records
 from palaver.cli.options import CommandT, db_option, project_option
-from palaver.cli.output import format_json, one_line, open_output, render_transcript
+from palaver.cli.output import format_count, format_json, one_line, open_output, render_transcript
 from palaver.errors import InvalidValue, RequestError
 from palaver.outbound import printable, printable_json
 
@@ -27,7 +27,7 @@ _TITLE_CHARS = 60
 
 def _filter_options(command: CommandT) -> CommandT:
     for option, text in (
-        ("--origin", "Only threads created by playground, api or import."),
+        ("--origin", "Only threads with this origin: playground, api or import."),
         ("--workflow", "Only threads of this workflow."),
         ("--search", "Only threads with this text in the title or a message."),
     ):
@@ -90,7 +90,7 @@ def list_threads(
 
 @command.command(name="show")
 @click.argument("thread", metavar="THREAD")
-@click.option("--at", default="head", help="Last message of the branch (default: the current branch).")
+@click.option("--at", default="head", help="Id of the last message of the branch (default: the current branch).")
 @click.option("--json", "as_json", is_flag=True, help="Print the thread and its messages as JSON.")
 @project_option("threads")
 @db_option
@@ -124,7 +124,7 @@ def _load_branch(db: "Connection", project: str, thread: str, at: str) -> "tuple
     "--format",
     "format_name",
     type=click.Choice(("jsonl", "messages", "html")),
-    help="jsonl: full threads; messages: test cases; html: a page (default: html for .html files, else jsonl).",
+    help="jsonl: full threads; messages: test set rows; html: a web page (default: html for .html files, else jsonl).",
 )
 @click.option(
     "--branches",
@@ -147,7 +147,7 @@ def export_threads(
 ) -> None:
     """Export THREAD, or all threads that match the filters.
 
-    Each thread is one line of JSON, unless the format is html.
+    The output is JSON Lines, unless the format is html.
 
     \b
     Examples:
@@ -208,7 +208,7 @@ def import_threads(file: str, as_json: bool, project: str, db: str | None) -> in
     if as_json:
         click.echo(format_json({"created": len(created), "unchanged": unchanged, "threads": created}))
     else:
-        click.echo(f"{len(created)} created, {unchanged} unchanged.")
+        click.echo(f"{format_count(len(created), 'thread')} imported, {unchanged:,} unchanged.")
     return 0
 
 

@@ -83,7 +83,7 @@ def list_variants(workflow: str | None, project: str, as_json: bool, db: str | N
 def diff_variants(before: str, after: str, project: str, as_json: bool, db: str | None) -> None:
     """Show how the parameters of two variant versions differ.
 
-    FROM and TO have the form tutor@short:3, or tutor@short for the newest
+    FROM and TO have the form tutor@short:3, or tutor@short for the latest
     version.
 
     \b
@@ -157,14 +157,14 @@ def export_variants(folder: Path, workflow: str | None, project: str, db: str | 
 @command.command(name="import")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--against", metavar="TARGET", help="Check parameters against the workflows of a file, folder or module.")
-@click.option("--dry-run", is_flag=True, help="Show what would change, without changing it.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, without changing anything.")
 @project_option("variants")
 @json_option
 @db_option
 def import_variants(
     folder: Path, against: str | None, dry_run: bool, project: str, as_json: bool, db: str | None
 ) -> int:
-    """Import changed variants from DIR/<workflow>/<name>.json.
+    """Import new and changed variants from DIR/<workflow>/<name>.json.
 
     If any file is invalid, nothing is imported.
 

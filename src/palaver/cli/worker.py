@@ -29,10 +29,10 @@ from palaver.workflows.workflow import Workflow
 def command(targets: tuple[str, ...], db: str | None, runs: int | None, allow_private_urls: bool | None) -> None:
     """Process background runs and evaluations of the workflows found in TARGET.
 
-    A worker shares the database of the servers: PostgreSQL on any machine, or a
-    SQLite file on the same machine. On the first stop signal it takes no new
-    work, hands its evaluations over and finishes its runs. A second signal
-    cancels them.
+    A worker uses the same database as the servers. With PostgreSQL, it can run
+    on any machine; with SQLite, on the same machine as the server. After the
+    first stop signal, it accepts no new work, hands over its evaluations and
+    finishes its runs. A second signal cancels them.
 
     \b
     Examples:

@@ -39,7 +39,7 @@ class Report(Struct, frozen=True, kw_only=True):
     violations: tuple[Violation, ...] = ()
     """In the order of the frames."""
     strict: bool = True
-    """Whether a violated should-rule is a fault."""
+    """Whether violations of *should* rules are faults, too."""
 
     @property
     def faults(self) -> tuple[Violation, ...]:

@@ -123,7 +123,8 @@ def grade(
     """Check a stream against all rules of its protocol.
 
     `body` is the body (decoded, or bytes) of the same run when it was not streamed; `history` the ids of calls in the
-    request without a result; `headers` those of the streamed response. With `strict`, a should-rule is a fault too.
+    request without a result; `headers` those of the streamed response. With `strict`, violations of *should* rules
+    are faults, too.
     """
     findings = Findings(protocol)
     checker, count = _check_stream(findings, stream, history, ui_version)
@@ -142,7 +143,7 @@ def grade_body(
     body_from: BodySource = "same-run",
     strict: bool = True,
 ) -> Report:
-    """Check a body that was not streamed, and compare it with the stream, which is not graded here."""
+    """Check a body that was not streamed, and compare it with the stream. The stream itself is not graded."""
     findings = Findings(protocol)
     checker = None if stream is None else _check_stream(Findings(protocol), stream, (), 6)[0]
     _check_body(findings, body, checker, body_from)

@@ -1,7 +1,8 @@
 """The conformance rules, which the checkers, `palaver conform` and the documentation share.
 
-The letter of an id stands for a group (`I`: Responses); the part of a rule that breaks no client has the suffix `b`. A
-rule is a *must* if a real client breaks without it, else a *should*: reported, but no reason to fail another server.
+The letter of an id stands for a group (`I`: Responses). A part of a rule on which fewer clients rely, or none, is a
+separate rule with the suffix `b`. A rule is a *must* if a real client breaks without it, else a *should*: reported, but
+no reason to fail another server.
 """
 
 from collections.abc import Mapping
@@ -86,7 +87,7 @@ SERVICE_RULES = (
         "S10",
         "The final document of a chat has `response`, a `history` that ends with it, four `usage` counts, and `meta`.",
         _SERVICES,
-        "Lightning reads all four.",
+        "Lightning reads all of them.",
     ),
     Rule(
         "S11",
@@ -117,14 +118,14 @@ FRAMING = (
         "F1",
         "The data of every event is one JSON object in UTF-8 (on `services`: any JSON value) or `[DONE]`.",
         _ALL,
-        "No client can parse it.",
+        "No client can parse anything else.",
     ),
     Rule("F2", "The last event ends with an empty line.", _ALL, "Clients that follow the SSE standard drop the event."),
     Rule(
         "F3",
         "A frame has all the fields that its type requires, with the right types.",
         _ALL,
-        "Typed clients can't parse it.",
+        "Typed clients can't parse other frames.",
     ),
     Rule(
         "F4",
@@ -151,7 +152,10 @@ RESPONSES = (
         "`stream()` in both OpenAI SDKs fails; MLflow's own agents don't send `response.created`.",
     ),
     Rule(
-        "I2", "The response id never changes.", _RESPONSES_ONLY, "OpenAI SDKs rely on it; MLflow clients don't read it."
+        "I2",
+        "The response id never changes.",
+        _RESPONSES_ONLY,
+        "OpenAI SDKs rely on this; MLflow clients don't read the id.",
     ),
     Rule(
         "I3",
@@ -319,7 +323,7 @@ RESPONSES = (
         "B2",
         "On `responses`, a response object has every key, and null only where it is allowed.",
         _NONE,
-        "Only validators check it.",
+        "Only validators check this.",
     ),
     Rule(
         "B3",
@@ -331,7 +335,7 @@ RESPONSES = (
         "B4",
         "`usage` has three counts and both `*_details`, or is absent.",
         _INVOCATIONS,
-        "MLflow validates it; the OpenAI SDKs don't need it.",
+        "MLflow validates `usage`; the OpenAI SDKs don't need it.",
     ),
 )
 
@@ -342,7 +346,7 @@ CHAT_COMPLETIONS = (
         _CHAT,
         "Some clients join chunks by id.",
     ),
-    Rule("C1b", "All chunks have the same `created` and `model`.", _NONE, "No client checks it."),
+    Rule("C1b", "All chunks have the same `created` and `model`.", _NONE, "No client checks this."),
     Rule(
         "C2",
         "Every chunk has one choice, with index 0. Only a chunk with `usage` may have none.",
@@ -368,7 +372,7 @@ CHAT_COMPLETIONS = (
         "C5",
         "Only usage may follow `finish_reason`, and nothing follows usage or an error.",
         _CHAT,
-        "Clients don't read it.",
+        "Clients stop reading there.",
     ),
     Rule(
         "C6",
@@ -380,7 +384,7 @@ CHAT_COMPLETIONS = (
         "C7",
         "Tool calls have index 0, 1, 2, … and unique ids. Only the first piece of a call has id, type and name.",
         _CHAT,
-        "SDKs throw if they are missing; LangChain concatenates repeated ones.",
+        "SDKs throw if these are missing; LangChain concatenates repeated ones.",
     ),
     Rule(
         "C8",
@@ -402,7 +406,7 @@ CHAT_COMPLETIONS = (
         "The non-streamed body is a `chat.completion` with one choice: an assistant message and a known "
         "`finish_reason`.",
         _CHAT,
-        "No client can read it.",
+        "No client can read any other body.",
     ),
     Rule(
         "C14",
@@ -435,7 +439,7 @@ UI_STREAM = (
     ),
     Rule(
         "U5",
-        "Text and reasoning start with `-start`, grow with `-delta` and end with `-end`.",
+        "Text and reasoning start with `-start`, continue with `-delta` and end with `-end`.",
         _UI,
         "The client throws.",
     ),
@@ -448,7 +452,7 @@ UI_STREAM = (
     ),
     Rule(
         "U7",
-        "The input of a tool call starts, grows and becomes available (or fails) once; then its output "
+        "The input of a tool call starts, continues and becomes available (or fails) once; then its output "
         "follows once. No part has an unknown `toolCallId`.",
         _UI,
         "The client throws.",
@@ -462,7 +466,7 @@ UI_STREAM = (
     ),
     Rule(
         "U9",
-        "Content that starts after the tool outputs of a step starts in a new step.",
+        "Content that starts after the tool outputs of a step is in a new step.",
         _NONE,
         "`useChat` may send one request too many.",
     ),
@@ -489,7 +493,7 @@ ANSWER_RULES = (
         "E2",
         "A malformed request (`input: 42`, `content: 42`, no `messages`) is answered with a 4xx status.",
         _ALL,
-        "Validators check it; SDKs retry on 5xx.",
+        "Validators check this; SDKs retry on 5xx.",
     ),
     Rule(
         "E3",

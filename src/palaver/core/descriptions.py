@@ -56,11 +56,10 @@ def check_workflow_name(name: str) -> str:
     """Return the name. Raises InvalidName if it is not URL-safe, ReservedName if it is one of our routes."""
     if not _NAME.fullmatch(name):
         raise InvalidName(
-            f"Workflow name {name!r} is not URL-safe. "
-            "Set name= to at most 64 characters: letters, digits, '_', '-' and '.'."
+            f"Workflow name {name!r} is not URL-safe. Use at most 64 characters: letters, digits, '_', '-' and '.'."
         )
     if name in RESERVED_NAMES:
-        raise ReservedName(f"Workflow name {name!r} is reserved for a route of Palaver. Set name= to choose another.")
+        raise ReservedName(f"Workflow name {name!r} is reserved for a route of Palaver. Choose another name.")
     return name
 
 

@@ -151,7 +151,7 @@ def _check_file(file: File, index: int, limits: HistoryLimits) -> None:
     pointer = f"/messages/{index}"
     if file.url is not None and not file.url.lower().startswith(_FILE_SCHEMES):
         raise InvalidValue(
-            f"Message {index} has a file with an unsupported URL. Use https, http or data.", pointer=pointer
+            f"Message {index} has a file with an unsupported URL. Use an https, http or data URL.", pointer=pointer
         )
     if len(file.data or "") * 3 // 4 > limits.file:
         raise TooLarge(f"A file in message {index} exceeds the limit of {limits.file:,} bytes.", pointer=pointer)

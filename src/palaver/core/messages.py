@@ -49,7 +49,7 @@ class File(_Part, frozen=True, tag="file", gc=False):
     """An image, audio or document, given by `url`, base64 `data`, or the `file_id` of a stored file."""
 
     media_type: str
-    """Such as `image/png`."""
+    """Media type, such as `image/png`."""
     url: str | None = None
     """URL of the file. Palaver fetches it only when a workflow calls `Context.fetch`."""
     data: str | None = None
@@ -100,7 +100,7 @@ class Data(_Part, frozen=True, tag="data"):
     """Application data: a code edit, a chart, anything that is JSON."""
 
     name: str
-    """Kind of data, by which clients recognize it."""
+    """Kind of data, by which clients recognise it."""
     value: Any = None
     """Any JSON."""
 
@@ -218,7 +218,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=Fals
 
     @classmethod
     def assistant(cls, *content: str | Part) -> Self:
-        """Create an assistant message. One without parts only separates two messages."""
+        """Create an assistant message. Yield one without parts to begin a new message."""
         return cls(role="assistant", parts=_text_parts(content))
 
     @classmethod

@@ -188,7 +188,7 @@ class RunLimits(msgspec.Struct, frozen=True):
 
     def check_value(self, size: int) -> None:
         if size > self.bytes:
-            raise TooMuchOutput(f"The run's value exceeds the output limit of {self.bytes:,} bytes.")
+            raise TooMuchOutput(f"The returned value exceeds the output limit of {self.bytes:,} bytes.")
 
 
 class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True):

@@ -98,7 +98,7 @@ def _encode_sorted(value: Any) -> bytes:
 
 
 class VariantFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A variant as a file, to be stored next to the code."""
+    """A variant with its parameters, as kept in a file next to the code."""
 
     description: Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$", max_length=4_000)] = ""
     name: Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]

@@ -4,7 +4,7 @@ Modules:
 
     calculator     arithmetic with tools
     echo           returns its inputs
-    eliza          the chat bot of 1966
+    eliza          the chatbot of 1966
     headline       a single-turn workflow
     sample_data    threads, boards, test sets and traces of a new demo
 """

@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 
 from palaver import Message, Parameter, ToolCall, ToolResult, chat
 
-Step = tuple[str, Decimal | int, Decimal | int]  # Operator and operands; an int: the result of the step at that index.
+Step = tuple[str, Decimal | int, Decimal | int]  # Operator and operands; an int stands for the result of that step.
 TOOLS = {
     "+": ("add", Decimal.__add__),
     "-": ("subtract", Decimal.__sub__),
     "*": ("multiply", Decimal.__mul__),
     "/": ("divide", Decimal.__truediv__),
 }
-Order = Annotated[Literal["products first", "as written"], Parameter(description="Which operations come first")]
+Order = Annotated[Literal["products first", "as written"], Parameter(description="Order of operations")]
 
 
 @chat
@@ -46,7 +46,7 @@ def calculator(messages: list[Message], order: Order = "products first") -> Iter
 
 
 def plan(tokens: list[str], *, first: str = "*/") -> list[Step]:
-    """Return the steps: brackets first, then operators in `first` before others. Raises for invalid arithmetic."""
+    """Return the steps: brackets first, then the operators in `first`, then the others. Raises for invalid input."""
     steps: list[Step] = []
     values: list[Decimal | int] = []
     operators: list[str] = []

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from palaver import Message, chat
 
-# In order of weight: a pattern, and its replies; {0} is the matched text, reflected.
+# In order of priority: a pattern and its replies. {0} is the matched text, with "I" and "you" swapped.
 SCRIPT = [
     (
         r"\b(?:hello|hi|hey|good (?:morning|evening))\b",
@@ -51,7 +51,7 @@ async def eliza(messages: list[Message]) -> AsyncIterator[str]:
 
 
 def answer(lines: list[str]) -> str:
-    """Return a reply of the first rule that matches; a rule's replies are used in turn."""
+    """Return a reply of the first pattern that matches. The replies of a pattern are used in turn."""
     last = lines[-1].strip() if lines else "hello"
     for pattern, replies in SCRIPT:
         if match := re.search(pattern, last, re.IGNORECASE):

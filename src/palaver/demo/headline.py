@@ -16,7 +16,7 @@ _STOP_WORDS = frozenset(
 def headline(
     text: str,
     words: int = 8,
-    style: Annotated[str, Parameter(description="'title' Capitalizes Words, 'plain' leaves them unchanged")] = "title",
+    style: Annotated[str, Parameter(description="'title' Capitalises Words, 'plain' leaves them unchanged")] = "title",
 ) -> str:
     """Turns the most informative sentence of a text into a headline.
 

@@ -93,7 +93,7 @@ LIVE_EVALUATOR: dict[str, Any] = {
 
 
 def testset_rows() -> list[dict[str, Any]]:
-    """Return cases for the calculator: messages as the playground adds them, answer, tools and kind."""
+    """Return test set rows for the calculator: messages as the playground adds them, answer, tools and kind."""
     table = [[cell.strip() for cell in line.split("|")] for line in _SUMS.strip().splitlines()]
     return [
         {

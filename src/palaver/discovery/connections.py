@@ -54,8 +54,8 @@ def connect(
 ) -> RemoteWorkflow:
     """Wrap the service at a URL as a workflow, which clients can call over every protocol.
 
-    What the service is, a chat or not, and which protocol it uses, is discovered, in at most 15 seconds. If the service
-    is unreachable, it is discovered again when it is called.
+    Discovers in at most 15 seconds whether the service is a chat and which protocol it uses. If the service is
+    unreachable, discovery is repeated when it is called.
 
     Args:
         url: URL of the service or of one of its endpoints.
@@ -63,13 +63,13 @@ def connect(
         is_chat: Whether it is a chat, if you know.
         dialect: Its protocol, if you know.
         model: Model to request from a service that has several.
-        headers: Headers of every request, such as a key. They are sent to this service only, and never shown.
+        headers: Headers for every request, such as an API key. They are sent to this service only, and never shown.
         timeout: Seconds without data after which a call fails.
 
     Raises:
-        NotDiscovered: The service answers, but its protocol is not recognized, and `dialect` and `is_chat` are not
+        NotDiscovered: The service responds, but its protocol is not recognised, and `dialect` and `is_chat` are not
             both passed.
-        UrlRefused: The URL is not one of HTTP or HTTPS.
+        UrlRefused: The URL is neither HTTP nor HTTPS.
         DeclarationError: The name or the dialect is invalid.
 
     Example:

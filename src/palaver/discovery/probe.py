@@ -277,9 +277,9 @@ def _warnings(
     if verdict.is_chat is False and verdict.confidence == "declared" and has_messages:
         yield f"{verdict.evidence} declares is_chat = false, but the schema has messages. The declaration is used."
     if search.tried[-1].status in (401, 403):
-        yield f"{_path_of(search.tried[-1])} requires credentials. Pass headers=."
+        yield f"{_path_of(search.tried[-1])} requires credentials. Pass them as headers."
     if verdict.is_chat is not None and verdict.facts.dialect is None:
-        yield f"{verdict.facts.endpoint} uses an unsupported protocol. Pass dialect=."
+        yield f"Could not identify the protocol of {verdict.facts.endpoint}. Specify it with the 'dialect' option."
     if model and verdict.facts.models and model not in verdict.facts.models:
         yield f"The service does not list the model '{printable(model)}'."
     if unreachable:
@@ -292,23 +292,24 @@ def _not_discovered(discovery: Discovery) -> NotDiscovered | DiscoveryRefused:
     details = {"tried": msgspec.to_builtins(discovery.tried)}
     if discovery.refused:
         return DiscoveryRefused(
-            f"{_path_of(discovery.tried[-1])} requires credentials. Pass headers=.", details=details
+            f"{_path_of(discovery.tried[-1])} requires credentials. Pass them as headers.", details=details
         )
     problem = "cannot be reached" if discovery.unreachable else "could not be identified"
     if discovery.evidence != "none":
         problem = "uses an unsupported protocol"
     tried = "; ".join(f"{step.request or step.step}: {step.found}" for step in discovery.tried)
     return NotDiscovered(
-        f"{discovery.url} {problem}. Tried: {tried}. Pass dialect= and is_chat= if you know them.", details=details
+        f"{discovery.url} {problem}. Tried: {tried}. If you know them, specify 'dialect' and 'is_chat'.",
+        details=details,
     )
 
 
 def _model_required_message(discovery: Discovery) -> str:
     if not discovery.models:
-        return f"{discovery.url} requires a model name. Pass model=."
+        return f"{discovery.url} requires a model name. Specify it with the 'model' option."
     names, hidden = ", ".join(discovery.models[:_MAX_MODELS_SHOWN]), len(discovery.models) - _MAX_MODELS_SHOWN
     listing = f"{names} and {hidden} more" if hidden > 0 else names
-    return f"{discovery.url} has several models. Pass one of them as model=: {listing}."
+    return f"{discovery.url} has several models. Specify one with the 'model' option: {listing}."
 
 
 # URLs
@@ -327,7 +328,7 @@ def _parse_address(url: str) -> _Address:
     endpoint = next((suffix for suffix in _ENDPOINTS if path.endswith(suffix)), None)
     if endpoint:
         base = base.removesuffix(endpoint).rstrip("/")
-        notes.append(f"The URL ends in {endpoint}; using its base URL {base}.")
+        notes.append(f"The URL ends in {endpoint}; using the base URL {base}.")
     return _Address(base, httpx.URL(base).path.rstrip("/"), endpoint, tuple(notes))
 
 

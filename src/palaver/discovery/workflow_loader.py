@@ -82,7 +82,7 @@ def installed_evaluators() -> list[DeclaredEvaluator]:
         if _is_evaluator(value):
             evaluators.append(value)
         else:
-            log.warning("Skipping the evaluator %s of an installed package: it is not an evaluator", entry.name)
+            log.warning("Skipping the entry point %s of an installed package: it is not an evaluator", entry.name)
     return evaluators
 
 

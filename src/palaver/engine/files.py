@@ -57,7 +57,7 @@ class FileFetcher:
 def _decode_data_url(url: str) -> bytes:
     media_type, comma, data = url.partition(",")
     if not comma:
-        raise InvalidValue("The file's data: URL has no data.")
+        raise InvalidValue("The file's data URL contains no data.")
     raw = unquote_to_bytes(data)
     return _decode_base64(raw.decode("latin-1")) if media_type.lower().endswith(";base64") else raw
 

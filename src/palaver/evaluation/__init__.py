@@ -20,7 +20,7 @@
     reviews             human reviews
     runner              run the cells of a plan
     score               scores, and what evaluators may return
-    target              the part of a case that an evaluator looks at
+    target              the part of a case that an evaluator scores
 
 Which of them may import which is defined in pyproject.toml, "The layers of evaluation".
 """

@@ -270,7 +270,7 @@ def _similarity_parameters(settings: AgentaSettings) -> MappedParameters:
     parameters = _copier()(settings)[0]
     if (threshold := settings.get("similarity_threshold")) is not None:
         parameters["threshold"] = threshold
-    return parameters, ["Computed with rapidfuzz: scores are close to Agenta's, but not equal."]
+    return parameters, ["Computed with rapidfuzz: scores are close to Agenta's, but not identical."]
 
 
 def _semantic_parameters(settings: AgentaSettings) -> MappedParameters:
@@ -306,7 +306,7 @@ def _judge_parameters(settings: AgentaSettings) -> MappedParameters:
             return "{{expected}}"
         path = name.removeprefix("$.")
         if path.startswith("trace"):
-            notes.append(f"Prompt slot {name!r} is not supported.")
+            notes.append(f"Prompt placeholder {name!r} is not supported.")
         return f"{{{{{path if path.startswith('inputs.') else f'inputs.{path}'}}}}}"
 
     prompt = _SLOT.sub(translate_slot, "\n\n".join(texts))
@@ -316,7 +316,7 @@ def _judge_parameters(settings: AgentaSettings) -> MappedParameters:
     if settings.get("threshold") is not None:
         parameters["threshold"] = settings["threshold"]
     if not settings.get("model"):
-        notes.append("No model is set: uses gpt-4o-mini, as Agenta does.")
+        notes.append("No model is set: gpt-4o-mini is used, as in Agenta.")
     return parameters, notes
 
 

@@ -1,7 +1,7 @@
 """The case that evaluators score, and its construction from replies.
 
-UNSET means absent: no expected answer, no value of a chat, no result of a call; null is a value. Whether the workflow
-is a chat decides which fields are set: nothing is converted to text implicitly.
+UNSET means absent: no expected answer, no value (of a chat), no result of a tool call; null is a value. Whether the
+workflow is a chat decides which fields are set: nothing is converted to text implicitly.
 """
 
 from collections.abc import Sequence
@@ -108,21 +108,21 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...] = ()
     """The messages that came back, in all turns."""
     text: str = ""
-    """The text of the last assistant message, or a workflow's string."""
+    """The text of the last assistant message, or the string that the workflow returned."""
     notes: frozenset[str] = NO_NOTES
     """Why the text is empty: `no_text`, `empty`, `refusal` or `data_only`."""
     tool_calls: tuple[CaseToolCall, ...] = ()
     """The tool calls of all turns, with their parsed arguments and results."""
     value: Any | UnsetType = UNSET
-    """The value of a workflow; UNSET for a chat."""
+    """The value that the workflow returned; UNSET if the workflow is a chat."""
     turns: tuple[Turn, ...] = ()
-    """One for each user message that was sent; a plain case has one."""
+    """One turn for each user message; without a script, there is only one."""
     events: tuple[Event, ...] | None = None
     """Set only if an evaluator declares `needs={"events"}`."""
     usage: Usage | None = None
-    """Token counts of the answer, if known."""
+    """Token counts of all turns, if known."""
     latency: float = 0.0
-    """Seconds from the call to the end of the answer, over all turns."""
+    """Seconds from the call to the end of the answer, summed over all turns."""
     first_output: float | None = None
     """Seconds from the call to the first output, if known."""
     finish: str = "stop"
@@ -277,7 +277,7 @@ def _add_result(calls: list[CaseToolCall], result: ToolResult) -> None:
 
 
 def _calls_in_value(value: Any) -> tuple[CaseToolCall, ...]:
-    """Return the calls in the value of a workflow: messages, or a list of Chat Completions calls."""
+    """Return the calls in a workflow's value: messages, or a list of Chat Completions calls."""
     if not isinstance(value, list | dict):
         return ()
     messages = read_messages(value)

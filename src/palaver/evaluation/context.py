@@ -39,7 +39,7 @@ class EvaluatorContext(Protocol):
         ...
 
     async def judge(self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = 2) -> Any:
-        """Ask a workflow or model for JSON that fits the schema. Retries answers that do not fit."""
+        """Ask a workflow or model for JSON that matches the schema. Retries answers that do not match."""
         ...
 
     def check_post(self, url: str, secret: str | None, pointer: str) -> None:

@@ -62,7 +62,7 @@ def schema_errors(value: Any, schema: Schema) -> list[str]:
     try:
         return [_describe_error(error) for error in islice(validator.iter_errors(value), _MAX_ERRORS)]
     except RecursionError:
-        raise ScoringError("schema_budget", "the schema refers to itself endlessly") from None
+        raise ScoringError("schema_budget", "the schema's references never end (infinite recursion)") from None
     except _BudgetExceeded as error:
         raise ScoringError("schema_budget", str(error)) from None
     finally:
@@ -148,7 +148,7 @@ def _compile_pattern(pattern: str) -> Any:
     try:
         return regex.compile(pattern)
     except (regex.error, OverflowError, RecursionError) as error:
-        raise _UnusableSchema(f"{pattern[:_MAX_SHOWN_LENGTH]!r} is not a regular expression ({error})") from None
+        raise _UnusableSchema(f"{pattern[:_MAX_SHOWN_LENGTH]!r} is not a valid regular expression ({error})") from None
 
 
 def _pattern_matches(pattern: str, text: str) -> bool:

@@ -112,7 +112,7 @@ _MIN_BUDGET_CHARS = 1_000_000
 
 
 def parse_json(text: str) -> Any:
-    """Parse the whole text, without surrounding white space; UNSET if it is not JSON."""
+    """Parse the whole text, without surrounding whitespace; UNSET if it is not JSON."""
     stripped = text.strip()
     value = json.parse_or_text(stripped) if stripped else stripped
     return UNSET if value is stripped else value
@@ -138,7 +138,7 @@ class CodeBlock(msgspec.Struct, frozen=True):
     language: str
     text: str
     is_whole: bool
-    """Whether only white space surrounds it."""
+    """Whether only whitespace surrounds it."""
 
 
 def code_blocks(text: str) -> list[CodeBlock]:

@@ -1,8 +1,8 @@
 """Prompts for judges: templates, and marks around inserted text.
 
-A prompt has slots, `{{text}}` or `{{inputs.city}}`: paths, without conditions, loops or functions. Inserted text is not
-searched for slots. It stands between marks with a random token for each prompt, so that a case can neither pass for
-instructions nor fake a speaker.
+A prompt has placeholders such as `{{text}}` or `{{inputs.city}}`: paths, without conditions, loops or functions.
+Inserted text is not searched for placeholders. It is enclosed in marks with a random token for each prompt, so that a
+case can neither pass for instructions nor fake a speaker.
 """
 
 import re
@@ -111,16 +111,16 @@ def _format_part(part: Part) -> str | None:
 SLOT_NAMES: Final = ("inputs", "text", "expected", "conversation", "tool_calls")
 _SLOT: Final = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
 _TEXT_SLOTS: Final = frozenset({"text", "conversation", "goal"})
-"""Slots that are text and have no paths below them."""
+"""Placeholders that are text and have no paths below them."""
 
 
 class PromptTemplate(msgspec.Struct, frozen=True):
-    """A prompt with slots: text and paths alternate."""
+    """A prompt with placeholders: text and paths alternate."""
 
     pieces: tuple[str | json_values.PathSteps, ...]
 
     def fill(self, case: Case, target: Target, marks: PromptMarks, extra_slots: Mapping[str, str] | None = None) -> str:
-        """Fill the prompt for one case. Raises Skip if a slot has no value."""
+        """Fill the prompt for one case. Raises Skip if a placeholder has no value."""
 
         def fill_slot(steps: json_values.PathSteps) -> str:
             return marks.wrap(
@@ -132,7 +132,7 @@ class PromptTemplate(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=64)
 def parse_template(prompt: str, pointer: str, slots: tuple[str, ...] = SLOT_NAMES) -> PromptTemplate:
-    """Parse a prompt. Raises InvalidValue for an unknown slot."""
+    """Parse a prompt. Raises InvalidValue for an unknown placeholder."""
     pieces: list[str | json_values.PathSteps] = []
     position = 0
     for slot in _SLOT.finditer(prompt):
@@ -148,7 +148,9 @@ def _parse_slot(path: str, pointer: str, slots: tuple[str, ...]) -> json_values.
         steps = ()
     if not steps or steps[0] not in slots or (steps[0] in _TEXT_SLOTS and len(steps) > 1):
         names = ", ".join(f"{{{{{slot}}}}}" for slot in slots)
-        raise InvalidValue(f"unknown slot {path[:80]!r}. Use a path that starts with one of {names}.", pointer=pointer)
+        raise InvalidValue(
+            f"unknown placeholder {path[:80]!r}. Use a path that starts with one of {names}.", pointer=pointer
+        )
     return steps
 
 
@@ -163,7 +165,7 @@ def _slot_content(
     else:
         value = json_values.value_at(_SLOT_VALUES[name](case, target, marks), steps[1:])
     if value is UNSET:
-        raise Skip("no_value", f"the case has no value for {{{{{json_values.format_path(steps)}}}}}")
+        raise Skip("no_value", f"no value for {{{{{json_values.format_path(steps)}}}}}")
     return format_value(value)
 
 
@@ -177,5 +179,5 @@ _SLOT_VALUES: Final[Mapping[str, Callable[[Case, Target, PromptMarks], Any]]] = 
 
 JudgeName = Annotated[str, Meta(min_length=1, max_length=200, description="Workflow or provider/model that judges.")]
 Prompt = Annotated[
-    str, Meta(min_length=1, max_length=100_000, description="Prompt for the judge, with slots: {{text}}, …")
+    str, Meta(min_length=1, max_length=100_000, description="Prompt for the judge, with placeholders such as {{text}}.")
 ]

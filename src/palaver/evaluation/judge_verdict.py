@@ -154,7 +154,7 @@ async def ask_verdict(model: JudgeModel, prompt: str, schema: VerdictSchema, *, 
         if not faults:
             return value
         messages += [Message.assistant(_previous_answer(answer)), Message.user(_retry_prompt(faults))]
-    raise ScoringError("bad_verdict", f"the verdict cannot be used: {printable('; '.join(faults))}")
+    raise ScoringError("bad_verdict", f"invalid verdict: {printable('; '.join(faults))}")
 
 
 def _system_prompt(schema: VerdictSchema) -> str:

@@ -72,7 +72,7 @@ class OfflineContext:
         """Accept any name."""
 
     async def embed(self, texts: Sequence[str], *, model: str) -> Sequence[Sequence[float]]:  # noqa: ARG002 - an interface
-        raise ScoringError("not_available", f"the model {model!r} is not available here; ngram always is")
+        raise ScoringError("not_available", f"model {model!r} is not available. Use 'ngram', which needs no provider.")
 
 
 JUDGE_TIMEOUT_S, JUDGE_RETRIES = 120.0, 2
@@ -107,7 +107,10 @@ def check_workflow_judge(workflow: Workflow, pointer: str) -> None:
     """Raise InvalidValue for a workflow that is not a chat and has no input for the prompt."""
     if not workflow.description.is_chat and _prompt_input(workflow) is None:
         name = workflow.description.name
-        message = f"workflow {name!r} cannot be a judge: it is not a chat and has no input {_PROMPT_INPUT!r}."
+        message = (
+            f"workflow {name!r} cannot be a judge: it is not a chat, "
+            f"and has neither an input {_PROMPT_INPUT!r} nor a single input."
+        )
         raise InvalidValue(message, pointer=pointer)
 
 

@@ -42,14 +42,14 @@ class ResultSelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     evaluator: _ShortText | None = None
     """Name of an evaluator's scores."""
     passed: bool | None = None
-    """Passed or failed, by `evaluator` or by any evaluator."""
+    """Whether the result passed, according to `evaluator`, or to any evaluator if omitted."""
     status: Literal["done", "failed"] = "done"
     search: _ShortText | None = None
     """Text to search for."""
 
 
 class ItemSelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The items to review: results of an evaluation, or traces by ids or filter."""
+    """The items to review: results of an evaluation, or traces selected by id or filter."""
 
     run: _ShortText | None = None
     """Id of an evaluation."""
@@ -57,7 +57,7 @@ class ItemSelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Name of a variant of the evaluation."""
     filter: ResultSelection = ResultSelection()
     traces: Annotated[list[str], Meta(min_length=1, max_length=MAX_ITEMS)] | dict[str, Any] | None = None
-    """Ids, or a trace filter; `{}` means all."""
+    """Trace ids, or a trace filter; `{}` selects all traces."""
     search: Annotated[str, Meta(max_length=1_000)] | None = None
     """Words to search for in traces."""
     since: _Timestamp | None = msgspec.field(default=None, name="from")
@@ -67,7 +67,7 @@ class ItemSelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     sample: Annotated[int, Meta(ge=1, le=MAX_ITEMS)] | None = None
     """Maximum number of items, drawn at random."""
     seed: Annotated[int, Meta(ge=0, lt=1 << 53)] = 0
-    """Seed of the sample."""
+    """Random seed of the sample."""
 
 
 class ReviewSelection(msgspec.Struct, frozen=True):
@@ -296,9 +296,9 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["reviewers", "judge"]
     """Two reviewers, or a reviewer and a judge of the evaluation."""
     n: int
-    """Items that both raters answered."""
+    """Number of items that both raters answered."""
     percent: float | None
-    """Share of equal answers among these."""
+    """Percentage of these items on which their answers agree."""
     kappa: float | None
     """Cohen's kappa, with quadratic weights for scores. Null if a rater always gives the same answer."""
 

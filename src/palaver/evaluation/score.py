@@ -46,7 +46,7 @@ class Score(msgspec.Struct, frozen=True):
     name: str | None = None
     """Distinguishes several scores of one evaluator."""
     usage: Usage | None = None
-    """Usage of judges and other models that the evaluator called."""
+    """Token usage of judges and other models that the evaluator called."""
     cost: float | None = None
     """Cost of these models, in US dollars."""
 
@@ -67,7 +67,7 @@ class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Skip(Exception):
-    """Raise it in an evaluator if there is nothing to score. The case does not count for this evaluator.
+    """Raise this in an evaluator if there is nothing to score. The case is left out of the evaluator's statistics.
 
     Args:
         code: Machine-readable code, such as `no_expected`.
@@ -90,7 +90,7 @@ class Skip(Exception):
 
 
 class ScoringError(Exception):
-    """Raise it if a case cannot be scored: `raise ScoringError("needs_text", "…")`."""
+    """Raise this if a case cannot be scored: `raise ScoringError("needs_text", "…")`."""
 
     def __init__(self, code: str, message: str = "") -> None:
         super().__init__(f"{code}: {message}" if message else code)

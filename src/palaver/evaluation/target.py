@@ -1,4 +1,4 @@
-"""The part of a case that an evaluator looks at, and the expected value that it is compared with.
+"""The part of a case that an evaluator scores, and the expected answer that it is compared with.
 
 A function with a parameter of type Target gets these parameters in its schema: `target`, `stringify`, `expected_from`,
 `case_sensitive` and `threshold`.
@@ -24,10 +24,10 @@ _SORTED_ENCODER = msgspec.json.Encoder(order="sorted")
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     target: Annotated[str, Meta(description="What to score: text, all_text, or a path such as value.a.b.")] = "text"
     stringify: Annotated[bool, Meta(description="Convert values that are not text to JSON.")] = False
-    expected_from: Annotated[str | None, Meta(description="Column, or path in the row, with the expected answer.")] = (
-        None
-    )
-    case_sensitive: Annotated[bool, Meta(description="Distinguish upper and lower case.")] = True
+    expected_from: Annotated[
+        str | None, Meta(description="Column, or path within the row, that holds the expected answer.")
+    ] = None
+    case_sensitive: Annotated[bool, Meta(description="Match case.")] = True
 
     def check(self) -> None:
         """Raise InvalidValue for a target or path that cannot exist."""

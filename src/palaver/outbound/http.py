@@ -57,7 +57,7 @@ def check_url(url: str) -> None:
     if parsed.scheme not in ("http", "https"):
         raise UrlRefused(f"Unsupported URL {_printable_url(url)}: must start with http:// or https://.")
     if parsed.userinfo:
-        raise UrlRefused(f"The URL for {printable(host)} contains credentials. Pass them with headers= instead.")
+        raise UrlRefused(f"The URL for {printable(host)} contains credentials. Pass them as headers instead.")
     if not host:
         raise UrlRefused(f"Invalid URL {_printable_url(url)}: it has no host.")
     if port is not None and not 0 < port < 65536:

@@ -276,13 +276,13 @@ def app(
 ) -> Server:
     """Return an ASGI application that serves these workflows.
 
-    Run it with an ASGI server, or mount it in another application; then name the hosts under which clients call it:
-    `allowed_hosts=("api.example.org",)`. It reads neither palaver.toml nor `PALAVER_…` variables. Without `db=…`, it
-    keeps everything in memory.
+    Run it with an ASGI server, or mount it in another application. If clients call it under a host name other than
+    localhost, allow it: `allowed_hosts=("api.example.org",)`. The application reads neither palaver.toml nor
+    `PALAVER_…` variables. Without `db=…`, it keeps everything in memory.
 
     Args:
         *workflows: The workflows to serve.
-        default: Name of the workflow that is also served at the root path. By default, the only one.
+        default: Name of the workflow that is also served at the root path. If there is only one, it is the default.
         evaluators: Your own evaluators, in addition to the built-in ones.
         **settings: Settings, named as in palaver.toml: `max_body=1_000_000`.
 

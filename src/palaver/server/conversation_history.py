@@ -326,7 +326,7 @@ class HistoryResolver:
         stored_thread = await self._database.read(threads.get_thread, project, thread)
         if stored_thread is None or stored_thread.workflow not in (None, workflow.description.name):
             raise ConversationNotFound(thread, pointer="/conversation")
-        async with self._turn_lock.hold(project, thread, run, workflow.options.turns):
+        async with self._turn_lock.hold(project, thread, run, workflow.options.turns, noun="conversation"):
             stored = await self._database.read(_branch_messages, project, thread)
             first_new = call.preface + len(stored)
             call, protocol_request = continue_history(call, protocol_request, stored)

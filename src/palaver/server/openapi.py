@@ -71,7 +71,7 @@ _PATH_PARAMETERS: Mapping[str, str] = {
 }
 _QUERY_PARAMETERS: Mapping[str, str] = {
     "archived": "Whether to include archived items.",
-    "below": "What happens to the messages below: `keep` moves them up to the parent.",
+    "below": "What happens to the messages below: `delete` deletes them too, `keep` moves them up to the parent.",
     "board": "Id of a board.",
     "branches": "Which branches to export.",
     "by": "Length of a time step.",
@@ -81,15 +81,15 @@ _QUERY_PARAMETERS: Mapping[str, str] = {
     "evaluator": "Name of an evaluator's scores.",
     "format": "The file format.",
     "from": "The older version: a number, or a reference such as `other:1`.",
-    "group": "What to group by.",
+    "group": "Field to group by.",
     "ids": "Whether to include the ids of rows.",
     "key": "Id of an API key.",
-    "message": "Description of the new revision.",
+    "message": "The commit message of the new revision.",
     "meta": "Whether to return metadata instead of the content.",
     "origin": "Where the thread comes from, such as `playground`, `copy` or `import`.",
     "pinned": "Whether the thread is pinned.",
     "protocol": "Protocol of the call, such as `responses`.",
-    "purge": "Whether to delete it permanently (admin only).",
+    "purge": "Whether to delete permanently (admin only).",
     "rating": "The rating.",
     "row": "Id of a row.",
     "run": "Id of an evaluation.",
@@ -98,8 +98,8 @@ _QUERY_PARAMETERS: Mapping[str, str] = {
     "to": "The newer version: a number, or a reference such as `other:1`.",
     "traces": "Whether to also delete the traces of its runs.",
     "user": "Label of an end user.",
-    "variant": "Name of a variant; of runs, also `name:version`.",
-    "whole": "Whether to return long texts in full.",
+    "variant": "Name of a variant. When filtering runs, also `name:version`.",
+    "whole": "Whether to return long text in full.",
     "workflow": "Name of a workflow.",
 }
 """Descriptions of parameters that mean the same in every operation and that the controllers therefore leave out."""

@@ -43,7 +43,7 @@ def is_unnormalized(path: str, raw_path: bytes) -> bool:
 
 def unnormalized_path(path: str) -> RequestError:
     return InvalidValue(
-        f"The path {path[:80]!r} is not normalized. Remove '//', '..', ';', backslashes and percent-escapes."
+        f"The path {path[:80]!r} is not normalised. Remove '//', '..', ';', backslashes and percent-escapes."
     )
 
 

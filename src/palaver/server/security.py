@@ -159,5 +159,6 @@ def _check_size(exchange: Exchange, settings: Settings) -> None:
     headers = exchange.scope["headers"]
     if len(headers) > 100 or sum(map(len, chain.from_iterable(headers))) > settings.max_headers:
         raise TooLarge(
-            f"The request exceeds the limit of 100 headers or {settings.max_headers:,} bytes.", part="headers"
+            f"The request exceeds the limit of 100 headers or {settings.max_headers:,} bytes of headers.",
+            part="headers",
         )

@@ -38,7 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """All settings. The environment variable of `max_body` is `PALAVER_MAX_BODY`."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. Any other than a loopback address requires an API key."""
+    """Address to listen on. An address that other machines can reach requires an API key."""
     port: int = 8642
     """Port to listen on; 0 picks a free one."""
     default: str | None = None
@@ -54,7 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tour: bool = False
     """Offer the guided tour in the page; `palaver demo` turns this on."""
     threads: int = 32
-    """Maximum number of sync workflows that run at once."""
+    """Maximum number of synchronous workflows that run at the same time in each process."""
     allowed_hosts: tuple[str, ...] = ()
     """Host headers to accept on a loopback address, in addition to localhost."""
     allowed_origins: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     otlp_endpoint: str = ""
     """OTLP endpoint to which spans of runs are exported, e.g. http://collector:4318/v1/traces. Empty: no export."""
     otlp_headers: str = ""
-    """Headers for the OTLP endpoint, kept secret: `name=value,other=value`, percent-encoded."""
+    """Headers for the OTLP endpoint: `name=value,other=value`, with percent-encoded values. Never shown."""
     otlp_protocol: Literal["http/protobuf", "http/json"] = "http/protobuf"
     """Encoding of exported spans."""
     testset_max_rows: int = DEFAULT_LIMITS.rows
@@ -120,41 +120,41 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rate_per_minute: int = 600
     """Maximum number of requests per minute for each API key and process; 0 for no limit (429 if exceeded)."""
     max_runs: int = 32
-    """Maximum number of concurrent runs for each API key; 0 for no limit (429 if exceeded)."""
+    """Maximum number of concurrent runs for each API key and process; 0 for no limit (429 if exceeded)."""
     max_streams: int = 64
-    """Maximum number of concurrent streams for each API key; 0 for no limit (429 if exceeded)."""
+    """Maximum number of concurrent streams for each API key and process; 0 for no limit (429 if exceeded)."""
     max_streams_total: int = 8_192
-    """Maximum number of concurrent calls (503 if exceeded)."""
+    """Maximum number of concurrent runs in each process (503 if exceeded)."""
     run_days: float = 30
-    """Days to keep runs that are neither part of a conversation nor stored responses; 0 to keep them forever."""
+    """Days to keep runs outside threads and boards, except stored responses; 0 to keep them forever."""
     background_runs: int = 16
     """Maximum number of concurrent background runs in each process."""
     eval_max_cells: int = 1_000_000
     """Maximum number of cells in an evaluation: rows × variants × repeats (422 if exceeded)."""
     eval_max_cost: float = 0
-    """Maximum cost of an evaluation, in US dollars; 0 for no limit. An evaluation that exceeds it fails."""
+    """Maximum cost of an evaluation, in US dollars; 0 for no limit. An evaluation that reaches it fails."""
     eval_judge: str = ""
     """Default judge of evaluations: `provider/model`, or a workflow."""
     eval_models: str = "models"
-    """Folder of the models for semantic_similarity: `local:name` is the model2vec model in its subfolder `name`."""
+    """Folder with model2vec models for semantic_similarity. `local:name` is the model in the subfolder `name`."""
     providers: Mapping[str, Provider] = {}
     """Model providers for judges and embeddings. Only in palaver.toml: `[providers.openai]`."""
     max_queued: int = 8
-    """Maximum number of queued turns in a conversation (429 if exceeded)."""
+    """Maximum number of queued turns in a thread or conversation (429 if exceeded)."""
     orphan_seconds: float = 300
-    """Seconds that a run may continue without any client reading it."""
+    """Seconds that a run may continue while no client reads its output."""
     obfuscate: bool = False
     """Pad the deltas of streams to hide their sizes, in protocols that have a field for it."""
     record: RecordMode = "full"
-    """Maximum detail stored of runs: full, metadata or off. Responses are stored only with full."""
+    """How much of each run is stored, at most: full, metadata or off. Responses are stored only with full."""
     trace_content: RecordMode = "full"
-    """Maximum detail in spans of runs: full, metadata (no messages, inputs, outputs or values) or off (no spans)."""
+    """How much of a run its spans contain: full, metadata (no messages, inputs, outputs or values), off (no spans)."""
     trace_retention_days: NonNegativeInt = 30
     """Days to keep spans; 0 to keep them forever."""
     trace_max_bytes: NonNegativeInt = 0
-    """Approximate maximum size of all spans, in bytes; the oldest days are deleted, but not the latest. 0: no limit."""
+    """Approximate size limit of all spans, in bytes; 0 for no limit. The oldest days are deleted, never the latest."""
     projects: Mapping[str, ProjectSettings] = {}
-    """Overrides for a project. Only in palaver.toml: `[projects.shop]` with its own `trace_retention_days`."""
+    """Settings of single projects. Only in palaver.toml: `[projects.shop]` with its own `trace_retention_days`."""
     redact: tuple[Mapping[str, Any], ...] = ()
     """Rules for what to redact before storing, in addition to secrets. Only in palaver.toml: `[[redact]]`."""
     prices: Mapping[str, Price] = {}
@@ -168,9 +168,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stream_stall: float = 60
     """Seconds after which a client that stops reading its stream is disconnected."""
     ws_max: int = MIB
-    """Maximum size of a WebSocket message, in bytes; for services, `max_body`. Closed with code 1009 if exceeded."""
+    """Maximum size of a WebSocket message, in bytes (of services: `max_body`). If exceeded, closes with code 1009."""
     ws_ping: float = 20
-    """Seconds between pings of a WebSocket, and to wait for the reply before closing it with code 1011."""
+    """Seconds between WebSocket pings, and to wait for the reply. Without a reply, the socket closes with code 1011."""
     shutdown_seconds: float = 30
     """Seconds that runs may continue after a signal to stop."""
 
@@ -270,7 +270,7 @@ def read_settings(
         raise _invalid_setting("workers", settings.workers, sources["workers"], "must be at least 1")
     if settings.debug and not settings.is_loopback:
         raise SettingsError(
-            f"'debug' can't be combined with the public host {settings.host!r} because it exposes internal errors."
+            f"'debug' can't be combined with the public host {settings.host!r} because debug exposes internal errors."
             " Turn off debug or use --host 127.0.0.1."
         )
     return settings, sources

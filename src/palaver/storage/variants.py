@@ -136,9 +136,7 @@ def resolve_reference(db: Connection, project: str, workflow: str, reference: st
 
 def create_variant(db: Connection, project: str, draft: VariantDraft, *, id: str, at: datetime) -> Variant:
     if draft.name == DEFAULT_VARIANT:
-        raise NameTaken(
-            f"The name {DEFAULT_VARIANT!r} is reserved for the variant defined by the code.", pointer="/name"
-        )
+        raise NameTaken(f"The name {DEFAULT_VARIANT!r} is reserved for the variant defined in code.", pointer="/name")
     return _insert_variant(db, project, draft, id, at)
 
 
@@ -168,7 +166,7 @@ def update_variant(
     if changed.name != current.name:
         if changed.name == DEFAULT_VARIANT:
             raise NameTaken(
-                f"The name {DEFAULT_VARIANT!r} is reserved for the variant defined by the code.", pointer="/name"
+                f"The name {DEFAULT_VARIANT!r} is reserved for the variant defined in code.", pointer="/name"
             )
         _check_name_free(db, project, changed)
     db.execute(update(table).where(*_variant_conditions(project, variant)).values(**fields, updated_at=at))
@@ -189,7 +187,7 @@ def commit_version(
         return head, False
     if base != current.head:
         raise StaleBase(
-            f"The newest version of {current.name!r} is {current.head}, not {base}. Review it and retry.",
+            f"The latest version of {current.name!r} is {current.head}, not {base}. Review it and retry.",
             details={"head": current.head},
         )
     newer = msgspec.structs.replace(current, head=current.head + 1)

@@ -1,6 +1,6 @@
-"""Test sets: versioned tables of cases.
+"""Test sets: versioned tables of inputs and expected answers.
 
-    columns             columns and their kinds, counted over all rows
+    columns             columns and their kinds, counted across all rows
     commits             commit rows, a delta or an older revision
     delta               changes between a revision and the next
     diff                compare two revisions

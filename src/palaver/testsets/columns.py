@@ -24,7 +24,7 @@ _EXTRA_COUNTS = frozenset(("null", "looks_like_chat"))
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One column over all rows: present + missing + nulls is the number of rows."""
+    """One column across all rows: present + missing + nulls is the number of rows."""
 
     name: str
     kind: ColumnKind

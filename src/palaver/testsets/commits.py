@@ -1,7 +1,7 @@
 """Commit rows, a delta or an older revision as the next revision of a test set.
 
 A commit is prepared in a read, without blocking other writers. The transaction that follows only checks that the base
-is still the newest revision, and inserts new rows and chunks. Large contents are staged beforehand, a batch at a time:
+is still the latest revision, and inserts new rows and chunks. Large contents are staged beforehand, a batch at a time:
 they are invisible until the commit, and swept if it never comes.
 """
 
@@ -154,7 +154,7 @@ class PreparedCommit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def require_base(db: Connection, project: str, testset: str, base: int) -> TestSet:
-    """Return the test set; raise StaleBase unless `base` is its newest revision."""
+    """Return the test set; raise StaleBase unless `base` is its latest revision."""
     current = testsets.get_testset(db, project, testset)
     _check_base(current, base)
     return current
@@ -192,7 +192,7 @@ def prepare_rows(
 
 
 def check_delta(db: Connection, project: str, testset: str, changes: Delta, *, base: int) -> TestSet:
-    """Return the test set; raise unless the delta applies to its newest revision."""
+    """Return the test set; raise unless the delta applies to its latest revision."""
     current = require_base(db, project, testset, base)
     base_entries = row_chunks.iter_entries(read_entries(db, project, testset, base))
     deltas.validate_delta(list(base_entries), changes, [column["name"] for column in current.columns])
@@ -211,7 +211,7 @@ def prepare_delta(
     rehashed: NewHashes | None = None,
     staged_by: ImportClaim | None = None,
 ) -> PreparedCommit:
-    """Prepare the newest revision with a delta applied.
+    """Prepare the latest revision with a delta applied.
 
     Column changes touch every row. For a large set their contents are staged before, and `rehashed` maps the old
     hashes to the new ones.
@@ -236,7 +236,7 @@ def prepare_delta(
 
 
 def prepare_restore(db: Connection, project: str, testset: str, name: str | int, *, base: int) -> PreparedCommit:
-    """Prepare an older revision as the newest one."""
+    """Prepare an older revision as the latest one."""
     current = require_base(db, project, testset, base)
     older = testsets.get_revision(db, project, testset, name, current.head)
     chunk_refs: list[ChunkRef] = testsets.list_chunks(db, project, testset, older.number)
@@ -281,7 +281,7 @@ def _claimed_ids(submitted: Sequence[SubmittedRow]) -> dict[int, bytes]:
 
 def _check_base(testset: TestSet, base: int | None) -> None:
     if base != testset.head:
-        message = f"The newest revision of {testset.name!r} is {testset.head}, not {base}. Review it and retry."
+        message = f"The latest revision of {testset.name!r} is {testset.head}, not {base}. Review it and retry."
         raise StaleBase(message, details={"head": testset.head})
 
 
@@ -300,7 +300,7 @@ def create_testset(
 def commit(
     db: Connection, project: str, testset: str, prepared: PreparedCommit, info: CommitInfo
 ) -> tuple[Revision, bool]:
-    """Add the next revision; return it and True. If the rows are the same, return the newest one and False."""
+    """Add the next revision; return it and True. If the rows are the same, return the latest one and False."""
     current = testsets.lock_testset(db, project, testset)
     _check_base(current, prepared.base)
     head = testsets.get_revision(db, project, testset, "head", current.head)

@@ -25,12 +25,12 @@ RowEntry = tuple[bytes, bytes]
 
 
 class Added(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A row to add after the row `after`: first if that is null, last by default."""
+    """A row to add: after the row `after`, at the beginning if `after` is null, or at the end if it is omitted."""
 
     data: dict[str, Any]
     """Values by column."""
     after: str | msgspec.UnsetType | None = msgspec.UNSET
-    """Id of a row of the base, or null."""
+    """Id of a row of the base revision, or null."""
 
 
 class Replaced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,7 +50,7 @@ class Patched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set: dict[str, Any] = {}
     """New values by column."""
     unset: list[str] = []
-    """Columns that the row no longer has."""
+    """Columns to remove from the row."""
 
 
 class ColumnChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,7 +59,7 @@ class ColumnChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rename: dict[str, str] = {}
     """New names by old name."""
     remove: list[str] = []
-    """Names of columns."""
+    """Names of the columns to remove."""
     fill: dict[str, Any] = {}
     """Values by column, for rows without the column."""
 
@@ -71,7 +71,7 @@ class Delta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     replace: list[Replaced] = []
     patch: list[Patched] = []
     remove: list[str] = []
-    """Ids of rows."""
+    """Ids of the rows to remove."""
     columns: ColumnChanges = msgspec.field(default_factory=ColumnChanges)
 
     @property

@@ -65,14 +65,14 @@ class ColumnNames(msgspec.Struct, frozen=True):
 
 
 class MessageChange(msgspec.Struct, frozen=True):
-    """A message of a conversation that differs: `index` is in the new list, or in the old for a removed one."""
+    """A message that differs. `index` is its position in the new conversation or, if it was removed, in the old."""
 
     index: int
     op: MessageOp
 
 
 class CellChange(msgspec.Struct, frozen=True, omit_defaults=True, rename={"old": "from", "new": "to"}):
-    """A cell that differs. The key of a side without the cell is omitted, since null is a value."""
+    """A cell that differs. `from` or `to` is omitted if that revision lacks the cell; null is a value."""
 
     column: str
     old: Any = msgspec.UNSET

@@ -18,7 +18,7 @@ from palaver.traces.model import Span
 
 MESSAGES_COLUMN, EXPECTED_COLUMN, SCRIPT_COLUMN = "messages", "expected", "script"
 _MODEL_SPAN_KINDS = ("llm",)
-"""Span kinds whose inputs are a model request: its settings are not inputs of a case."""
+"""Span kinds whose inputs are a model request: its settings are not inputs of a row."""
 
 
 class RecordedCall(NamedTuple):
@@ -28,7 +28,7 @@ class RecordedCall(NamedTuple):
     inputs: Mapping[str, Any] = {}
     reply: Sequence[Message] = ()
     value: Any = UNSET
-    """The result of a workflow that is not a chat; UNSET for a chat."""
+    """The value that the workflow returned; UNSET if the workflow is a chat."""
 
 
 def make_row(call: RecordedCall, columns: Mapping[str, str] | None = None) -> RowData:
@@ -79,7 +79,7 @@ def call_from_span(span: Span) -> RecordedCall:
 def accept_answer(row: Mapping[str, Any], answer: RecordedCall, *, column: str = EXPECTED_COLUMN) -> RowData:
     expected = answer.value if answer.value is not UNSET else expected_value(answer.reply)
     if expected is UNSET:
-        raise InvalidValue("The result has no answer to use as the expected value.", pointer="/source/result")
+        raise InvalidValue("The result has no answer to use as the expected answer.", pointer="/source/result")
     return {**row, column: expected}
 
 

@@ -22,7 +22,7 @@ from palaver.storage.testsets.repository import TestSet
 from palaver.storage.testsets.row_chunks import ENTRY_BYTES, ID_BYTES, Chunk, ChunkRef, iter_entries
 from palaver.testsets import row_pages
 from palaver.testsets.commits import BATCH_ROWS, PreparedCommit, StagedImport
-from palaver.testsets.files.base import FileRow, RowReader, line_error
+from palaver.testsets.files.base import FileRow, RowReader, describe_line, line_error
 from palaver.testsets.limits import DEFAULT_LIMITS, TestsetLimits
 from palaver.testsets.revision_builder import (
     NewId,
@@ -82,7 +82,7 @@ class FileImport:
         return self._take_batch() if self._batched >= self._batch_rows else None
 
     def end(self) -> Iterator[RowBatch]:
-        """Finish parsing and yield the remaining batches. Some formats have rows only now."""
+        """Finish parsing and yield the remaining batches. Some formats yield rows only at this point."""
         for row in self._reader.end():
             self._add(row)
             if self._batched >= self._batch_rows:
@@ -91,7 +91,7 @@ class FileImport:
 
     def _add(self, row: FileRow) -> None:
         encoded = json.encode(row.data)
-        self._limits.check_row(len(encoded), f"Line {row.line}")
+        self._limits.check_row(len(encoded), describe_line(row.line))
         if b'"turns"' in encoded:
             check_scripts(row.data, f"/lines/{row.line}")
         content_hash = row_hash(row.data)

@@ -1,4 +1,4 @@
-"""Rows of a revision: pages, filters, single rows, and shortened cells."""
+"""Rows of a revision: pages, filters, single rows, and truncated cells."""
 
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ class RowFilter(msgspec.Struct, frozen=True):
     """Conditions that a row must all meet."""
 
     search: str | None = None
-    """Text in any cell, taken literally, ignoring case."""
+    """Text to find in any cell, ignoring case. No wildcards."""
     cells: Mapping[str, Any] = {}
     """The required value by column. A missing cell equals nothing, not even null."""
 
@@ -94,7 +94,7 @@ _decode = msgspec.json.Decoder().decode
 _ORDER_COLUMNS = (column("place", Integer),)
 _ALL_ROWS = RowFilter()
 MAX_CELL_BYTES = 4 * 1024
-"""Cells with more JSON than this are shortened in a page."""
+"""Cells with more JSON than this are truncated in a page."""
 _MAX_PAGE_BYTES = 16 * 1024 * 1024
 _SEARCH_TIMEOUT_S = 2.0
 _CHUNKS_PER_READ = 64
@@ -222,7 +222,7 @@ def _row_batches(db: Connection, project: str, revision: Revision, start: int) -
 
 
 def shorten_cells(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return the data with long cells shortened, and the original size in bytes of each of those."""
+    """Return the data with long cells truncated, and the original size in bytes of each of those."""
     sizes: dict[str, int] = {}
     shortened: dict[str, Any] = {}
     for name, value in data.items():

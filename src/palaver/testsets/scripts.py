@@ -1,4 +1,4 @@
-"""Conversation scripts: cases of several turns, with expectations of each turn.
+"""Conversation scripts: conversations of several turns, with expectations for each turn.
 
     {"start": [messages], "turns": [{"user"} | {"assistant"} | {"simulate"}, …],
      "expect": {"goal"}, "tool_results": {name: …}, "stop": "never" | "on-failure"}

@@ -104,7 +104,8 @@ class RequestDecoder:
         self.close()
         self._restart_after = time.monotonic() + _RESTART_DELAY_S
         log.warning(
-            "The span decoder process %s. Spans are decoded in the server process until it is restarted.", reason
+            "The span decoder process %s. Spans are decoded in the server process until the decoder is restarted.",
+            reason,
         )
 
 

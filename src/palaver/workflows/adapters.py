@@ -104,7 +104,7 @@ def choose_name(declared: str | None, *candidates: str | None) -> str:
     for name in candidates:
         if safe_name := _NOT_URL_SAFE.sub("-", name or "").strip("-.")[:64]:
             return check_workflow_name(safe_name)
-    raise InvalidName("Cannot derive a URL-safe name for the workflow. Pass name= to set one.")
+    raise InvalidName("Cannot derive a URL-safe name for the workflow. Set one with the option 'name'.")
 
 
 @cache

@@ -33,7 +33,7 @@ def _reject_fetch(_: File) -> "Fetched":
 
 
 class Context:
-    """One run, as its workflow sees it.
+    """The current run, as seen by its workflow.
 
     A parameter of the workflow that is named `ctx` or annotated `Context` receives it. You never create one yourself.
 
@@ -60,7 +60,7 @@ class Context:
         self.run_id = started.run_id
         """Id of the run, as in `/api/runs`."""
         self.session = started.session
-        """Label that groups runs: from the caller, else generated."""
+        """Label that groups runs: sent by the caller, or generated."""
         self.messages: Sequence[Message] = call.messages
         """The message history; empty if the workflow is not a chat."""
         self.options: Mapping[str, Any] = call.options
@@ -74,7 +74,7 @@ class Context:
         self.ending: FinishReason = "stop"
         """The finish reason if the run succeeds; set by `finish()`."""
         self.cancelled = False
-        """True once the run was stopped. Sync code has to check it; async code gets CancelledError."""
+        """True once the run has been stopped. Sync code must check it; async code gets a CancelledError."""
         self.thread_pool = thread_pool
         self._started = started
         self._emit = emit
@@ -90,7 +90,7 @@ class Context:
         return f"00-{trace}-{span}-01" if trace and span else None
 
     def emit(self, value: object) -> None:
-        """Emit an event, a part, a message or a usage now, without waiting for the next yield.
+        """Emit an event, a part, a message or `Usage` now, without waiting for the next yield.
 
         May be called from any thread. Raises when the run has ended or exceeds its output limits.
         """

@@ -68,7 +68,7 @@ def chat(thing: object = None, /, **options: Unpack[_DeclarationOptions]) -> Wor
         limits: Limits of one run: `seconds`, `events` and `bytes`. By default, those of the server's settings.
         turns: What happens to a turn while another one runs in the same conversation.
         idempotent: Whether a background run may be restarted after its process died.
-        record: What is stored of its runs.
+        record: How much of each run is stored.
         health: A function without arguments that checks whether the workflow works, for `/status`.
         readme: Markdown for people, served at `/services/{name}/README.md`. Generated if empty.
         redact: What is removed before runs are stored: `[{"path": "inputs.name"}, {"detector": "email"}]`.
@@ -99,9 +99,9 @@ def workflow(thing: object, /, **options: Unpack[_DeclarationOptions]) -> Workfl
 def workflow(thing: object = None, /, **options: Unpack[_DeclarationOptions]) -> Workflow | _Declare:
     """Declare a workflow that is not a chat: arbitrary JSON in and out.
 
-    Each parameter of the function is an input, filled by its name and validated against its annotation. The returned
-    value is the result; of a generator, the texts joined or the values as a list. The function can still be called
-    directly.
+    Each parameter of the function is an input with the same name, validated against its annotation. The returned value
+    is the result. For a generator, the result is the joined text, or the list of values. The function can still be
+    called directly.
 
     Args:
         thing: The function or an agent of a framework. Omit it to pass only options.

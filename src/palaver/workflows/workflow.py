@@ -43,7 +43,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     idempotent: bool = False
     """Whether a background run may restart when its process died."""
     record: RecordMode = "full"
-    """What is stored of its runs: everything, metadata only, or nothing."""
+    """How much of each run is stored: everything, metadata only, or nothing."""
     health: Callable[[], Any] | None = None
     """Health check for /status."""
     readme: str = ""

@@ -20,7 +20,7 @@ class Adaptor(msgspec.Struct, frozen=True):
     name: str
     """Package name: `@openfn/language-http`."""
     version: str | None = None
-    """As requested; None means the newest."""
+    """As requested; None means the latest."""
 
     @property
     def short(self) -> str | None:

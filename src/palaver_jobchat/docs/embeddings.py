@@ -25,7 +25,8 @@ PROBE = "How do I send each patient of a list to another system?"
 
 _FUNCTION = re.compile(r"([^\W\d][\w.]*):([^\W\d]\w*)")
 _MIN_PROBE_SIMILARITY = 0.999
-_MISSING_EXTRA = "EMBEDDINGS requires additional packages. Install them with: pip install 'palaver[embeddings]'"
+_SETTING = "PALAVER_JOBCHAT_EMBEDDINGS"
+_MISSING_EXTRA = f"{_SETTING} requires additional packages. Install them with: pip install 'palaver[embeddings]'"
 
 
 class Embedding(msgspec.Struct, frozen=True):
@@ -43,10 +44,10 @@ class Embedding(msgspec.Struct, frozen=True):
         try:
             vectors = np.asarray(self.embed(readable), dtype=np.float32)
         except Exception as error:  # The operator's function may raise anything.
-            raise PalaverError(f"EMBEDDINGS: {self.name} failed: {error!r}") from error
+            raise PalaverError(f"{_SETTING}: {self.name} failed: {error!r}") from error
         if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1] or not np.isfinite(vectors).all():
             raise PalaverError(
-                f"EMBEDDINGS: {self.name} must return one vector of numbers per text, "
+                f"{_SETTING}: {self.name} must return one vector of numbers per text, "
                 f"but returned an array of shape {vectors.shape} for {len(texts)} text{'' if len(texts) == 1 else 's'}."
             )
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -55,7 +56,7 @@ class Embedding(msgspec.Struct, frozen=True):
 
 
 def load_embedding(setting: str) -> Embedding | None:
-    """Return the model that EMBEDDINGS names: a folder or module:function. Never downloads one."""
+    """Return the model that the setting names: a folder or module:function. Never downloads one."""
     if not setting:
         return None
     try:
@@ -66,7 +67,7 @@ def load_embedding(setting: str) -> Embedding | None:
         return Embedding(setting, _load_model2vec(Path(setting)))
     if match := _FUNCTION.fullmatch(setting):
         return Embedding(setting, _load_function(match[1], match[2]))
-    raise PalaverError(f"Invalid EMBEDDINGS {setting!r}: must be a folder with a model2vec model, or module:function.")
+    raise PalaverError(f"Invalid {_SETTING} {setting!r}: must be a folder with a model2vec model, or module:function.")
 
 
 def is_same_model(probe: "NDArray[np.float32]", stored: bytes | None) -> bool:
@@ -89,7 +90,7 @@ def _load_model2vec(folder: Path) -> Callable[[list[str]], Any]:
     try:
         model = StaticModel.from_pretrained(folder)
     except Exception as error:  # Three libraries, each with its own errors.
-        raise PalaverError(f"EMBEDDINGS: cannot load a model2vec model from {folder}: {error}") from error
+        raise PalaverError(f"{_SETTING}: cannot load a model2vec model from {folder}: {error}") from error
     # Worker processes outlive the indexing and pay off only for millions of texts.
     return lambda texts: model.encode(texts, use_multiprocessing=False)
 
@@ -98,9 +99,9 @@ def _load_function(module: str, name: str) -> Callable[[list[str]], Any]:
     try:
         function: object = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise PalaverError(f"EMBEDDINGS: cannot import {module}:{name}: {error}.") from error
+        raise PalaverError(f"{_SETTING}: cannot import {module}:{name}: {error}.") from error
     if not callable(function):
-        raise PalaverError(f"EMBEDDINGS: {module}:{name} is not callable.")
+        raise PalaverError(f"{_SETTING}: {module}:{name} is not callable.")
     return function
 
 

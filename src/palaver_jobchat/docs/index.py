@@ -231,7 +231,7 @@ def index_folder(
     *,
     progress: Progress = lambda _stage, _done, _total: None,
 ) -> list[str]:
-    """Index a folder, with vectors if EMBEDDINGS is set; return the lines to print. Raises PalaverError."""
+    """Index a folder, with vectors if an embedding model is set; return the lines to print. Raises PalaverError."""
     file = output or Path(settings.index or DEFAULT_FILE).expanduser()
     report = build_index(folder, file, embeddings=load_embedding(settings.embeddings), progress=progress)
     return list(_summary_lines(folder, file, report, settings))

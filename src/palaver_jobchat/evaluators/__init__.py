@@ -17,7 +17,7 @@ from palaver import Case, Score, evaluator
 
 @evaluator
 async def job_rules(case: Case) -> list[Score]:
-    """Check the suggested code against all rules for jobs. Gives one score per rule that applies, named after it."""
+    """Check the suggested code against all rules for jobs. Gives one score per applicable rule, with its name."""
     from palaver_jobchat.evaluators import scores
 
     docs = await scores.adaptor_docs(case)
@@ -26,7 +26,10 @@ async def job_rules(case: Case) -> list[Score]:
 
 @evaluator(needs={"expected"})
 def job_expected(case: Case) -> Score:
-    """Check the answer against `expected`: edit, code, contains, absent, span. The score is the share that match."""
+    """Check the answer against the fields of `expected`. The score is the share of checks that pass.
+
+    The fields are edit, code, contains, absent and span.
+    """
     from palaver_jobchat.evaluators import scores
 
     return scores.score_expected(case)
@@ -59,8 +62,8 @@ job_top_level_operations = _rule(
 )
 job_no_top_level_await = _rule("no_top_level_await", "`await` is used only inside functions.")
 job_no_alter_state = _rule("no_alter_state", "The job uses `fn` instead of the deprecated `alterState`.")
-job_no_state_call = _rule("no_state_call", "No operation is called with state manually.")
-job_no_bare_state = _rule("no_bare_state", "`state` is used only in functions that have it as a parameter.")
+job_no_state_call = _rule("no_state_call", "No operation is invoked directly with `state`, as in `get(…)(state)`.")
+job_no_bare_state = _rule("no_bare_state", "`state` is used only in functions that have a `state` parameter.")
 job_lazy_state = _rule("lazy_state", "`$` is used only in the arguments of operations, not inside functions.")
 job_returns_state = _rule(
     "returns_state",

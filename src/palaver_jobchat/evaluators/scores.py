@@ -122,15 +122,15 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     code: str | UnsetType = UNSET
     """The complete new code; in plain mode, one of the blocks."""
     contains: Needles | UnsetType = UNSET
-    """Texts that must occur in the new job or, without one, in the answer."""
+    """Strings that must occur in the new job or, without one, in the answer."""
     absent: Needles | UnsetType = UNSET
-    """Texts that must not."""
+    """Strings that must not occur."""
     span: tuple[int, int] | UnsetType = UNSET
     """The first and last line of the old job that may be changed."""
 
 
 def score_expected(case: Case) -> Score:
-    """Return the share of the row's expectations that hold. Passes if all do."""
+    """Return the share of the row's expectations that are met. Passes if all are."""
     checks = dict(check_expected(parse_expected(case.expected), suggested_code(case)))
     if not checks:
         raise Skip("no_expected", "`expected` is empty")
@@ -160,7 +160,7 @@ def expected_span(value: Any) -> tuple[int, int] | None:
 
 
 def check_expected(expected: Expected, suggestion: SuggestedCode) -> Iterator[tuple[str, str | None]]:
-    """Yield each key that is set, with the problem of the expectation or None if it holds."""
+    """Yield each key that is set, with the problem, or None if the expectation is met."""
     text = suggestion.text if suggestion.new is None else suggestion.new
     if expected.edit is not UNSET:
         yield "edit", _edit_problem(expected.edit, suggestion)
@@ -192,8 +192,8 @@ def _code_problem(expected: str, suggestion: SuggestedCode) -> str | None:
         is_equal = suggestion.new == expected
         lines = zip(suggestion.new.splitlines(keepends=True), expected.splitlines(keepends=True), strict=False)
         line = next((number for number, (new, old) in enumerate(lines, 1) if new != old), None)
-        where = f"from line {line}" if line is not None else "at the end"
-        return None if is_equal else f"The code differs from the expected code {where}."
+        where = f", starting at line {line}" if line is not None else " at the end"
+        return None if is_equal else f"The code differs from the expected code{where}."
     # A fenced block does not tell how its last line ended.
     if any(block.code.strip("\r\n") == expected.strip("\r\n") for block in suggestion.blocks):
         return None

@@ -115,7 +115,9 @@ def connection_lost() -> Failure:
 def check_key(request: RequestInfo) -> None:
     """Raise Failure if there is no key, or if it cannot be sent in a header."""
     if not request.key:
-        raise Failure("unauthorized", "No model key: send api_key or configure one.", status=401)
+        raise Failure(
+            "unauthorized", "No API key for the model. Send api_key, or configure a key on the server.", status=401
+        )
     if not (request.key.isascii() and request.key.isprintable()):
         raise _failure_by_status(ProviderError(kind="status", status=401), request)
 
@@ -149,7 +151,7 @@ def _failure_by_status(error: ProviderError, request: RequestInfo) -> Failure:
             return Failure("forbidden", _with_detail("The model's provider denied access", detail), status=403)
         case 404:
             start = f"Model {request.model!r} not found or not available with this key."
-            return Failure("not_found", f"{start} Set another PALAVER_JOBCHAT_MODEL.", status=404)
+            return Failure("not_found", f"{start} Set PALAVER_JOBCHAT_MODEL to another model.", status=404)
         case 413:
             return _too_long(request)
         case 400 if _TOO_LONG.search(detail):

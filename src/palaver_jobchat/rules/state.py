@@ -383,7 +383,7 @@ def no_state_call(job: Job) -> Iterator[Remark]:
             continue
         values = arguments(node)
         if len(values) == 1 and values[0].kind == "identifier" and values[0].text in _STATE_NAMES:
-            message = f"`{name}(…)` is called with state manually. Make it a separate operation at the top level."
+            message = f"`{name}(…)` is invoked directly with state. Make it a separate operation at the top level."
             yield Remark("warning", node.line, message)
 
 

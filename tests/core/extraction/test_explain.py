@@ -75,7 +75,7 @@ def reasons(value: Any, search: Search = "wide") -> list[str]:
         ({"output.value": text({"messages": [5]})}, ["/output.value/messages: element 0 is not an object"]),
         (
             {"outputs": '{"messages": [{"role": "us'},
-            ["/outputs: looks like JSON but is invalid; it may be truncated or nested too deep"],
+            ["/outputs: looks like JSON but is invalid; it may be truncated or too deeply nested"],
         ),
         (
             text({"data": text({"data": text({"messages": text([U])})})}),

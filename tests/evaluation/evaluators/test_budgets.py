@@ -80,6 +80,6 @@ async def test_the_reason_names_the_exceeded_budgets() -> None:
     one = await score_case("token_budget", answer("x", usage=USAGE), max_input=10, max_output=60)
 
     assert (one.reason, one.details) == (
-        "over budget: input_tokens 100 of 10",
+        "over budget: input_tokens 100 (budget: 10)",
         {"input_tokens": 100, "output_tokens": 50},
     )

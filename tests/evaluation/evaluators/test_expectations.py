@@ -37,7 +37,7 @@ async def check_summaries(expect: Any, turn: Turn) -> list[tuple[str, bool, str]
         ({"not_contains": "I think"}, None),
         ({"not_contains": ["I think", "http"]}, "the text contains 'http'"),
         ({"any_of": ["post(", "get("]}, None),
-        ({"any_of": ["post(", "put("]}, "the text contains none of the expected texts"),
+        ({"any_of": ["post(", "put("]}, "the text contains none of the expected strings"),
         ({"matches": "(?i)HTTP"}, None),
         ({"matches": ["^The", "get$"]}, "the text does not match 'get$'"),
         ({"similar": {"to": "The http adaptor has get().", "min": 1}}, None),

@@ -67,7 +67,7 @@ async def test_a_case_without_a_goal_is_skipped(expected: dict[str, Any]) -> Non
 
     assert (one.status, one.reason, prompt) == (
         "skipped",
-        "no_goal: neither the parameters nor the case have a goal",
+        "no_goal: neither the parameters nor the row specify a goal",
         "",
     )
 

@@ -71,7 +71,7 @@ async def test_an_unavailable_model_is_an_error_without_a_score(model: str) -> N
     one = await score_case("semantic_similarity", answer("a", expected="b"), model=model)
 
     assert (one.status, one.score) == ("error", None)
-    assert one.reason == f"not_available: the model {model!r} is not available here; ngram always is"
+    assert one.reason == f"not_available: model {model!r} is not available. Use 'ngram', which needs no provider."
 
 
 @given(st.text(max_size=30), st.text(max_size=30))

@@ -128,7 +128,7 @@ async def test_verdicts_that_stay_invalid_are_an_error_with_usage() -> None:
     assert (one.status, one.score, one.reason) == (
         "error",
         None,
-        "bad_verdict: the verdict cannot be used: it is not JSON",
+        "bad_verdict: invalid verdict: it is not JSON",
     )
     assert (len(fake.requests), one.usage) == (2, Usage(200, 20, 80))
 
@@ -210,8 +210,8 @@ async def test_a_threshold_parameter_overrides_the_verdict() -> None:
     ("prompt", "reason"),
     [
         ("{{expected}}", "no_expected: the row has no expected answer"),
-        ("{{inputs.x}}", "no_value: the case has no value for {{inputs.x}}"),
-        ("{{tool_calls[0]}}", "no_value: the case has no value for {{tool_calls[0]}}"),
+        ("{{inputs.x}}", "no_value: no value for {{inputs.x}}"),
+        ("{{tool_calls[0]}}", "no_value: no value for {{tool_calls[0]}}"),
     ],
 )
 async def test_a_case_without_a_value_for_a_slot_is_skipped(prompt: str, reason: str) -> None:
@@ -227,7 +227,7 @@ INVALID_SLOTS = ["output", "text.length", "conversation[0]", "", "inputs | upper
 
 @pytest.mark.parametrize("slot", INVALID_SLOTS)
 def test_an_unknown_slot_is_rejected(slot: str) -> None:
-    with pytest.raises(InvalidValue, match="unknown slot") as caught:
+    with pytest.raises(InvalidValue, match="unknown placeholder") as caught:
         built_in()["llm_judge"].bind({"prompt": f"Is {{{{{slot}}}}} good?"}, OfflineContext())
 
     assert caught.value.pointer == "/parameters/prompt"

@@ -31,6 +31,7 @@ SEARCH_CALLED = {"evaluator": {"key": "tool_called", "parameters": {"names": "se
         ([SEARCH_TURN, SEARCH_TURN], "mean", (True, 1, "")),
         ([SEARCH_TURN, TEXT_TURN], "mean", (False, 0.5, "failed in turn 2")),
         ([SEARCH_TURN, TEXT_TURN], "min", (False, 0, "failed in turn 2")),
+        ([TEXT_TURN, SEARCH_TURN, TEXT_TURN], "min", (False, 0, "failed in turns 1, 3")),
         ([TEXT_TURN, SEARCH_TURN], "last", (True, 1, "")),
         ([SEARCH_TURN, TEXT_TURN], "last", (False, 0, "failed in turn 2")),
         ([SEARCH_TURN, UNREACHED_TURN], "mean", (False, 0.5, "failed in turn 2")),

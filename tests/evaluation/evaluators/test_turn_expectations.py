@@ -70,7 +70,7 @@ async def test_a_case_without_expectations_is_skipped() -> None:
     assert await score_summary("turn_expectations", chat(Message.assistant(call("a")))) == (
         None,
         None,
-        "no_expectations: no turn of the case has expectations",
+        "no_expectations: no turn has expectations",
     )
 
 

@@ -123,9 +123,9 @@ async def test_search_with_a_model_scores_results_by_both_rankings(tmp_path: Pat
     [
         (
             "tests.jobchat.docs.fake_embeddings:nothing",
-            "EMBEDDINGS: cannot import tests.jobchat.docs.fake_embeddings:nothing",
+            "PALAVER_JOBCHAT_EMBEDDINGS: cannot import tests.jobchat.docs.fake_embeddings:nothing",
         ),
-        ("someone/some-model", "Invalid EMBEDDINGS 'someone/some-model': must be a folder"),
+        ("someone/some-model", "Invalid PALAVER_JOBCHAT_EMBEDDINGS 'someone/some-model': must be a folder"),
     ],
 )
 async def test_search_uses_words_only_if_the_model_cannot_be_loaded(
@@ -145,7 +145,7 @@ async def test_search_uses_words_only_if_the_model_fails_on_first_use(
 
     assert titles(await retriever.search(QUERY)) == titles(await DocsRetriever(settings(tmp_path)).search(QUERY))
     assert caplog.messages == [
-        "EMBEDDINGS: tests.jobchat.docs.fake_embeddings:by_length failed: ConnectionError('away')"
+        "PALAVER_JOBCHAT_EMBEDDINGS: tests.jobchat.docs.fake_embeddings:by_length failed: ConnectionError('away')"
     ]
 
 
@@ -160,5 +160,5 @@ async def test_search_uses_words_only_if_the_model_fails_later(
 
     assert titles(results) == titles(await DocsRetriever(settings(tmp_path)).search(QUERY))
     assert caplog.messages == [
-        "EMBEDDINGS: tests.jobchat.docs.fake_embeddings:by_length failed: ConnectionError('away')"
+        "PALAVER_JOBCHAT_EMBEDDINGS: tests.jobchat.docs.fake_embeddings:by_length failed: ConnectionError('away')"
     ]

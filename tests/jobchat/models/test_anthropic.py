@@ -134,7 +134,7 @@ async def test_request_without_any_key_fails_before_it_is_sent(monkeypatch: pyte
 
         assert await collect_failure(anthropic) == (
             "unauthorized",
-            "No model key: send api_key or configure one.",
+            "No API key for the model. Send api_key, or configure a key on the server.",
             401,
             {},
         )

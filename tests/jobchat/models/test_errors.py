@@ -43,7 +43,10 @@ ERROR_CASES = {
     "no such model": (
         error_step(404, "model: claude-sonnet-5-5"),
         "not_found",
-        "Model 'claude-sonnet-5-5' not found or not available with this key. Set another PALAVER_JOBCHAT_MODEL.",
+        (
+            "Model 'claude-sonnet-5-5' not found or not available with this key. "
+            "Set PALAVER_JOBCHAT_MODEL to another model."
+        ),
         404,
         {},
     ),

@@ -247,7 +247,7 @@ async def test_request_without_any_key_fails_before_it_is_sent(monkeypatch: pyte
 
         assert await collect_failure(openai) == (
             "unauthorized",
-            "No model key: send api_key or configure one.",
+            "No API key for the model. Send api_key, or configure a key on the server.",
             401,
             {},
         )
@@ -304,7 +304,7 @@ FAILURES: dict[str, tuple[Any, str, str, int, dict[str, Any]]] = {
     "no such model": (
         error_response(404, "The model `m` does not exist"),
         "not_found",
-        "Model 'm' not found or not available with this key. Set another PALAVER_JOBCHAT_MODEL.",
+        "Model 'm' not found or not available with this key. Set PALAVER_JOBCHAT_MODEL to another model.",
         404,
         {},
     ),

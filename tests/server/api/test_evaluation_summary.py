@@ -284,8 +284,8 @@ async def test_variants_of_one_evaluation_can_be_compared(http: httpx.AsyncClien
 @pytest.mark.parametrize(
     ("base", "status", "message"),
     [
-        ("{}", 400, "Missing variant. {} has: base, new."),
-        ("{}:old", 400, "Variant 'old' not found. {} has: base, new."),
+        ("{}", 400, "Missing variant. Available in {}: base, new."),
+        ("{}:old", 400, "Variant 'old' not found. Available in {}: base, new."),
         ("ev_none:base", 404, "Evaluation 'ev_none' not found."),
     ],
 )

@@ -167,7 +167,7 @@ async def test_an_unknown_base_variant_is_rejected_with_the_available_ones(
     assert (refused.status_code, refused.json()["error"]["path"], refused.json()["error"]["message"]) == (
         400,
         "?regression",
-        f"Variant 'gone' not found. {evaluation} has: base, new.",
+        f"Variant 'gone' not found. Available in {evaluation}: base, new.",
     )
 
 

@@ -100,22 +100,29 @@ def test_missing_pyarrow_raises_with_the_install_command(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("text", [b"", b"PAR1", b"no such thing", b"PAR1" + b"\xff" * 100 + b"PAR1"])
 def test_a_file_that_is_not_parquet_is_rejected(text: bytes) -> None:
-    with pytest.raises(InvalidValue, match="Line 1: invalid or unsupported Parquet file"):
+    with pytest.raises(InvalidValue, match=r"^Invalid or unsupported Parquet file"):
         list(read_file([text], "parquet"))
 
 
-@pytest.mark.parametrize("message", [b"5", b"[", b'["n"]'])
-def test_invalid_palaver_metadata_is_rejected(message: bytes) -> None:
-    table = pa.table({"n": [1]}).replace_schema_metadata({b"palaver.json": message})
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        (b"5", r"^The metadata key palaver\.json must contain"),
+        (b"[", r"^The metadata key palaver\.json must contain"),
+        (b'["n"]', r"^Row 1: a column listed under palaver\.json"),
+    ],
+)
+def test_invalid_palaver_metadata_is_rejected(metadata: bytes, message: str) -> None:
+    table = pa.table({"n": [1]}).replace_schema_metadata({b"palaver.json": metadata})
 
-    with pytest.raises(InvalidValue, match=r"Line 1: .*palaver.json"):
+    with pytest.raises(InvalidValue, match=message):
         list(read_file([_write_with_pyarrow(table)], "parquet"))
 
 
 def test_two_columns_with_the_same_name_are_rejected() -> None:
     table = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
 
-    with pytest.raises(InvalidValue, match="two columns have the same name"):
+    with pytest.raises(InvalidValue, match=r"^Two columns have the same name"):
         list(read_file([_write_with_pyarrow(table)], "parquet"))
 
 

@@ -170,7 +170,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Erase all data of a user or session; only counts it unless dry_run is false */
+        /** Erase all data of a user or session; only counts the data unless dry_run is false */
         post: operations["erase"];
         delete?: never;
         options?: never;
@@ -323,7 +323,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get a result with its input, expected value, output and scores */
+        /** Get a result with its input, expected answer, output and scores */
         get: operations["get_result"];
         put?: never;
         post?: never;
@@ -410,7 +410,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Try an evaluator on a case, without an evaluation */
+        /** Try an evaluator on a manually written case, without an evaluation */
         post: operations["try_evaluator"];
         delete?: never;
         options?: never;
@@ -462,7 +462,7 @@ export interface paths {
         /** List files, newest first */
         get: operations["list_files"];
         put?: never;
-        /** Upload a file as the body, with its name in x-palaver-filename */
+        /** Upload a file, sent as the body, with its name in the header x-palaver-filename */
         post: operations["upload_file"];
         delete?: never;
         options?: never;
@@ -725,7 +725,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get the expected value of an item, even in a blind review */
+        /** Get the expected answer of an item, even in a blind review */
         get: operations["get_review_item_expected"];
         put?: never;
         post?: never;
@@ -761,7 +761,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Skip an item for good */
+        /** Skip an item permanently */
         post: operations["skip_review_item"];
         delete?: never;
         options?: never;
@@ -776,7 +776,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get your next item, reserved for you for ten minutes */
+        /** Get your next item, which is reserved for you for ten minutes */
         get: operations["next_review_item"];
         put?: never;
         post?: never;
@@ -881,7 +881,7 @@ export interface paths {
         /** Get the current caller */
         get: operations["get_session"];
         put?: never;
-        /** Log in with an API key, for a session cookie */
+        /** Log in with an API key and get a session cookie */
         post: operations["log_in"];
         /** Log out */
         delete: operations["log_out"];
@@ -999,7 +999,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get a span; with part, the full text of a shortened part */
+        /** Get a span; with part, the full content of a truncated part */
         get: operations["get_span"];
         put?: never;
         post?: never;
@@ -1156,7 +1156,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List rows in order, with long cells shortened; pages of a search may be short */
+        /** List rows in order, with long cells truncated; a page may have fewer rows than `limit` in a search */
         get: operations["list_testset_rows"];
         put?: never;
         post?: never;
@@ -1312,7 +1312,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the messages of a branch; the first page is its end, each page oldest first */
+        /** List the messages of a branch, page by page from its end; each page is oldest first */
         get: operations["list_messages"];
         put?: never;
         /** Add messages below or in place of a message, and make them the end of the current branch */
@@ -1381,7 +1381,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List traces, newest first, by their root or earliest span */
+        /** List traces, newest first, each with its root or earliest span */
         get: operations["list_traces"];
         put?: never;
         post?: never;
@@ -1398,7 +1398,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Export all spans of the matching traces, as lines of JSON */
+        /** Export all spans of the matching traces, as JSON Lines */
         get: operations["export_traces"];
         put?: never;
         post?: never;
@@ -1466,7 +1466,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get the conversation of a trace; long texts are shortened unless whole=true */
+        /** Get the conversation of a trace; long text is truncated unless whole=true */
         get: operations["get_trace_conversation"];
         put?: never;
         post?: never;
@@ -1536,7 +1536,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Get what the playground needs to continue from a trace or span; starts no run */
+        /** Get what the playground needs to continue from a trace or span, without starting a run */
         post: operations["open_trace_as_thread"];
         delete?: never;
         options?: never;
@@ -1587,7 +1587,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Import variants, committing those that differ */
+        /** Import variants; those that differ get a new version */
         post: operations["import_variants"];
         delete?: never;
         options?: never;
@@ -1621,7 +1621,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Compare two versions; `to` may be of another variant, e.g. name:1 */
+        /** Compare two versions; either may belong to another variant, e.g. name:1 */
         get: operations["compare_variants"];
         put?: never;
         post?: never;
@@ -3881,7 +3881,7 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -4283,7 +4283,7 @@ export interface operations {
     list_connections: {
         parameters: {
             query?: {
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -4428,7 +4428,7 @@ export interface operations {
     list_evaluations: {
         parameters: {
             query?: {
-                /** @description Text to search for, matched literally. */
+                /** @description Text to search for, without wildcards. */
                 search?: string | null;
                 /** @description State of the evaluation. */
                 state?: string | null;
@@ -4436,7 +4436,7 @@ export interface operations {
                 testset?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -4923,11 +4923,11 @@ export interface operations {
     list_results: {
         parameters: {
             query?: {
-                /** @description Name of a variant; of runs, also `name:version`. */
+                /** @description Name of a variant. When filtering runs, also `name:version`. */
                 variant?: string | null;
                 /** @description Name of an evaluator's scores. */
                 evaluator?: string | null;
-                /** @description Whether the result passed, according to `evaluator` if given, otherwise to any evaluator. */
+                /** @description Whether the result passed, according to `evaluator`, or to any evaluator if omitted. */
                 passed?: boolean | null;
                 /** @description `done`, `failed`, or `error` for results with an evaluator error. */
                 status?: string | null;
@@ -4937,11 +4937,11 @@ export interface operations {
                 flaky?: boolean;
                 /** @description Only regressed rows. The base is `ev_…:variant`, or `true` for this evaluation's first variant. */
                 regression?: string | null;
-                /** @description Text to search for, matched literally. */
+                /** @description Text to search for, without wildcards. */
                 search?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -5022,7 +5022,7 @@ export interface operations {
     get_summary: {
         parameters: {
             query?: {
-                /** @description A test set column whose values the summary is broken down by. */
+                /** @description Test set column to group the summary by. */
                 slice?: string | null;
             };
             header?: never;
@@ -5299,7 +5299,7 @@ export interface operations {
                 from?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -5337,7 +5337,7 @@ export interface operations {
     list_files: {
         parameters: {
             query?: {
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -5478,7 +5478,7 @@ export interface operations {
     list_keys: {
         parameters: {
             query?: {
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -5631,7 +5631,7 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -5887,7 +5887,7 @@ export interface operations {
     list_projects: {
         parameters: {
             query?: {
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -5992,7 +5992,7 @@ export interface operations {
     list_reviews: {
         parameters: {
             query?: {
-                /** @description Text to search for, matched literally. */
+                /** @description Text to search for, without wildcards. */
                 search?: string | null;
                 /** @description `open` or `closed`. */
                 state?: string | null;
@@ -6000,7 +6000,7 @@ export interface operations {
                 run?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -6049,7 +6049,7 @@ export interface operations {
                     name?: string;
                     /**
                      * ItemSelection
-                     * @description The items to review: results of an evaluation, or traces by ids or filter.
+                     * @description The items to review: results of an evaluation, or traces selected by id or filter.
                      */
                     items: {
                         /** @default null */
@@ -6289,7 +6289,7 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -6597,7 +6597,7 @@ export interface operations {
             query?: {
                 /** @description Name of a workflow. */
                 workflow?: string | null;
-                /** @description Name of a variant; of runs, also `name:version`. */
+                /** @description Name of a variant. When filtering runs, also `name:version`. */
                 variant?: string | null;
                 /** @description Status of the run. */
                 status?: "queued" | "running" | "finished" | "failed" | "cancelled" | "interrupted" | null;
@@ -6617,11 +6617,11 @@ export interface operations {
                 from?: string | null;
                 /** @description RFC 3339 timestamp: only runs created before this time. */
                 to?: string | null;
-                /** @description Text to search for, matched literally. */
+                /** @description Text to search for, without wildcards. */
                 search?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -7159,7 +7159,7 @@ export interface operations {
     list_sessions: {
         parameters: {
             query?: {
-                /** @description Text to search for, matched literally. */
+                /** @description Text to search for, without wildcards. */
                 search?: string | null;
                 /** @description RFC 3339 timestamp: started at or after this time. */
                 from?: string | null;
@@ -7167,7 +7167,7 @@ export interface operations {
                 to?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -7205,11 +7205,11 @@ export interface operations {
     get_session_thread_by_name: {
         parameters: {
             query: {
-                /** @description The name of the session. */
+                /** @description Name of the session. */
                 session: string;
                 /** @description Maximum number of traces. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -7247,7 +7247,7 @@ export interface operations {
     export_session_page: {
         parameters: {
             query: {
-                /** @description The name of the session. */
+                /** @description Name of the session. */
                 session: string;
             };
             header?: never;
@@ -7287,7 +7287,7 @@ export interface operations {
             query?: {
                 /** @description Maximum number of traces. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -7385,9 +7385,9 @@ export interface operations {
     get_span: {
         parameters: {
             query?: {
-                /** @description A shortened part to read in full, as pieces of its JSON text. */
+                /** @description Truncated part to return in full, as chunks of its JSON. */
                 part?: "attributes" | "events" | "links" | "messages_in" | "messages_out" | "inputs" | "outputs" | "parameters" | "tools" | "exception" | "status_message" | null;
-                /** @description Number of characters of that text to skip. */
+                /** @description Number of characters of this JSON to skip. */
                 offset?: number;
             };
             header?: never;
@@ -7430,13 +7430,13 @@ export interface operations {
     list_testsets: {
         parameters: {
             query?: {
-                /** @description Text to search for, matched literally. */
+                /** @description Text to search for, without wildcards. */
                 search?: string | null;
                 /** @description Whether to include archived items. */
                 archived?: boolean;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -7516,7 +7516,7 @@ export interface operations {
                 types?: "auto" | "text";
                 /** @description CSV only: the cell delimiter (default: detected). */
                 delimiter?: string | null;
-                /** @description Description of the new revision. */
+                /** @description The commit message of the new revision. */
                 message?: string;
                 /** @description Description of the test set. */
                 description?: string;
@@ -7601,7 +7601,7 @@ export interface operations {
     archive_testset: {
         parameters: {
             query?: {
-                /** @description Whether to delete it permanently (admin only). */
+                /** @description Whether to delete permanently (admin only). */
                 purge?: boolean;
             };
             header?: never;
@@ -7692,7 +7692,7 @@ export interface operations {
                 to?: string;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -7741,7 +7741,7 @@ export interface operations {
                 types?: "auto" | "text";
                 /** @description CSV only: the cell delimiter (default: detected). */
                 delimiter?: string | null;
-                /** @description Description of the new revision. */
+                /** @description The commit message of the new revision. */
                 message?: string;
             };
             header?: never;
@@ -7791,7 +7791,7 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -8009,13 +8009,13 @@ export interface operations {
     list_testset_rows: {
         parameters: {
             query?: {
-                /** @description Text to search for, matched literally. */
+                /** @description Text to search for, without wildcards. */
                 search?: string | null;
-                /** @description Only rows with these cell values, as topic=maths or {"topic": "maths"}. */
+                /** @description Only rows with these cell values: topic=maths or {"topic": "maths"}. */
                 filter?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -8173,7 +8173,7 @@ export interface operations {
     list_threads: {
         parameters: {
             query?: {
-                /** @description Text to search for, matched literally. */
+                /** @description Text to search for, without wildcards. */
                 search?: string | null;
                 /** @description Name of a workflow. */
                 workflow?: string | null;
@@ -8183,7 +8183,7 @@ export interface operations {
                 origin?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -8267,7 +8267,7 @@ export interface operations {
                 format?: "jsonl" | "messages";
                 /** @description Which branches to export. */
                 branches?: "current" | "all";
-                /** @description Text to search for, matched literally. */
+                /** @description Text to search for, without wildcards. */
                 search?: string | null;
                 /** @description Name of a workflow. */
                 workflow?: string | null;
@@ -8678,7 +8678,7 @@ export interface operations {
                 at?: string;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -8766,7 +8766,7 @@ export interface operations {
     delete_message: {
         parameters: {
             query?: {
-                /** @description What happens to the messages below: `keep` moves them up to the parent. */
+                /** @description What happens to the messages below: `delete` deletes them too, `keep` moves them up to the parent. */
                 below?: "delete" | "keep";
             };
             header?: never;
@@ -8809,7 +8809,7 @@ export interface operations {
             query?: {
                 /** @description Maximum number of messages. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -9189,7 +9189,7 @@ export interface operations {
                 to?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -9314,7 +9314,7 @@ export interface operations {
             query?: {
                 /** @description Length of a time step. */
                 by?: "minute" | "hour" | "day";
-                /** @description What to group by. */
+                /** @description Field to group by. */
                 group?: "workflow" | "model" | "status" | "kind" | "service" | "user" | "session" | null;
                 /** @description A filter as JSON, as in the body of a query. */
                 filter?: string | null;
@@ -9398,7 +9398,7 @@ export interface operations {
     get_trace_conversation: {
         parameters: {
             query?: {
-                /** @description Whether to return long texts in full. */
+                /** @description Whether to return long text in full. */
                 whole?: boolean;
             };
             header?: never;
@@ -9517,7 +9517,7 @@ export interface operations {
             query?: {
                 /** @description Maximum number of spans. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -9605,11 +9605,11 @@ export interface operations {
     get_trace_tree: {
         parameters: {
             query?: {
-                /** @description The span whose children to list. */
+                /** @description List the children of this span. */
                 parent?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -9903,7 +9903,7 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -10035,7 +10035,7 @@ export interface operations {
                 page: "traces" | "spans" | "sessions";
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -10183,7 +10183,7 @@ export interface operations {
     list_workflows: {
         parameters: {
             query?: {
-                /** @description Text to search for, matched literally. */
+                /** @description Text to search for, without wildcards. */
                 search?: string | null;
                 /** @description `served` by this server, or `connected` by URL. */
                 origin?: "served" | "connected" | null;
@@ -10193,7 +10193,7 @@ export interface operations {
                 state?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -10311,7 +10311,7 @@ export interface operations {
                 archived?: boolean;
                 /** @description Maximum number of items. */
                 limit?: number;
-                /** @description Cursor: `next` of the previous page. */
+                /** @description Cursor: the value of `next` on the previous page. */
                 after?: string | null;
             };
             header?: never;

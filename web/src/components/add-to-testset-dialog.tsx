@@ -21,11 +21,11 @@ const FORM_LABELS: Readonly<Record<AddForm, string>> = { row: 'Row', script: 'Sc
 const HINTS = {
   conversation: {
     row: 'Input: the conversation up to the last question. Expected: the answer.',
-    script: 'Each question becomes a turn that expects the same tool calls. Add expected texts yourself.',
+    script: 'Each question becomes a turn that expects the same tool calls. Add the expected text yourself.',
   },
   trace: {
     row: 'Input: the input of the trace. Expected: its output.',
-    script: 'Each question becomes a turn that expects the same tool calls. Add expected texts yourself.',
+    script: 'Each question becomes a turn that expects the same tool calls. Add the expected text yourself.',
   },
 };
 

@@ -84,7 +84,7 @@ function JsonBranch({ name, value, levels }: { name: string | undefined; value: 
           ))}
           {total > visibleCount && (
             <Button size="small" variant="quiet" onClick={() => setVisibleCount(visibleCount + ENTRIES_PER_PAGE)}>
-              Show {Math.min(ENTRIES_PER_PAGE, total - visibleCount)} more of {total - visibleCount}
+              Show {Math.min(ENTRIES_PER_PAGE, total - visibleCount)} of {total - visibleCount} more
             </Button>
           )}
         </div>

@@ -134,7 +134,7 @@ export function omittedInputsNotice(workflow: string, names: readonly string[]):
   const shortNames = names.slice(0, 3).map((name) => (name.length > 40 ? `${name.slice(0, 40)}…` : name));
   const others = names.length - shortNames.length;
   const suffix = others > 0 ? ` and ${others} more` : '';
-  return `Left out inputs that ${workflow} does not have: ${shortNames.join(', ')}${suffix}.`;
+  return `Left out values that ${workflow} does not accept: ${shortNames.join(', ')}${suffix}.`;
 }
 
 export async function isServedWorkflow(name: string | null): Promise<boolean> {

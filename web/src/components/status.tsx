@@ -95,7 +95,7 @@ export function LoadError({
   const problem = (
     <ErrorMessage error={error}>
       <Button size="small" onClick={() => void onRetry()}>
-        Try again
+        Retry
       </Button>
     </ErrorMessage>
   );
@@ -114,7 +114,7 @@ export const MoreButton = ({
 }): ReactNode => (
   <div className={className}>
     <Button size="small" disabled={busy} onClick={() => void onClick()}>
-      More
+      Load more
     </Button>
   </div>
 );

@@ -153,7 +153,7 @@ def _check_extras(requirements: Sequence[Requirement], lookup: VersionLookup) ->
             yield warning("extras", f"{extra} is partially installed: {'; '.join(faults)}.", install)
     if missing:
         advice = f"To add one, run e.g. `pip install 'palaver[{missing[0]}]'`."
-        yield ok("extras", f"Not installed, optional: {', '.join(missing)}.", advice)
+        yield ok("extras", f"Optional extras not installed: {', '.join(missing)}.", advice)
 
 
 def _requirement_fault(requirement: Requirement, lookup: VersionLookup) -> str:
@@ -211,7 +211,7 @@ def check_database(url: str, now: Callable[[], datetime], free: Callable[[Path],
     """Check the database without creating, changing or migrating it."""
     if url in (MEMORY_URL, "sqlite:///:memory:"):
         message = "The database is in memory. All data is lost when the server stops."
-        return DatabaseChecks([warning("database", message, "Pass a file with --db to keep it.")])
+        return DatabaseChecks([warning("database", message, "Pass a file with --db to keep the data.")])
     try:
         path = sqlite_path(url)
     except SettingsError as error:
@@ -228,7 +228,9 @@ def check_database(url: str, now: Callable[[], datetime], free: Callable[[Path],
         return DatabaseChecks(
             [
                 problem(
-                    "database", printable(error.message, 400), "Make sure that it is available, or pass another --db."
+                    "database",
+                    printable(error.message, 400),
+                    "Make sure that the database is available, or pass another one with --db.",
                 )
             ]
         )
@@ -281,12 +283,12 @@ def _check_free_space(path: Path, measure: Callable[[Path], int]) -> Iterator[Ch
     if free_bytes < _MIN_FREE_BYTES:
         yield problem(
             "database",
-            f"Only {_format_bytes(free_bytes)} of disk space left for {path}. Writes will fail.",
+            f"Only {_format_bytes(free_bytes)} of disk space left for {path}. Writes will soon fail.",
             "Free up space.",
         )
     elif free_bytes < max(_LOW_FREE_BYTES, size):
         free_text = f"Only {_format_bytes(free_bytes)} of disk space left for {path}"
-        message = f"{free_text}. Schema upgrades make a copy of the file."
+        message = f"{free_text}. A schema upgrade needs space for a copy of the file."
         advice = "Free up space, or reduce trace_retention_days, trace_max_bytes or run_days."
         yield warning("database", message, advice)
     else:
@@ -420,7 +422,7 @@ def check_clock(first: ClockReading, last: ClockReading, report: DatabaseReport 
     if report is not None and report.newest_at is not None and report.newest_at - last.wall > _MAX_FUTURE:
         message = f"The newest row has a timestamp in the future: {report.newest_at:%Y-%m-%d %H:%M:%S} UTC."
         yield warning(
-            "clock", message, f"This clock was set back, or another machine's clock is ahead. {_SET_CLOCK_HINT}"
+            "clock", message, f"This machine's clock was set back, or another machine's is ahead. {_SET_CLOCK_HINT}"
         )
 
 
@@ -430,7 +432,7 @@ def _check_database_clock(offset_s: float) -> Check:
         return problem("clock", message, f"Processes may consider each other dead. {_SET_CLOCK_HINT}")
     if abs(offset_s) > _MAX_SKEW_S:
         return warning("clock", message, _SET_CLOCK_HINT)
-    return ok("clock", f"Database clock OK ({abs(offset_s) * 1000:.0f} ms apart).")
+    return ok("clock", f"Database clock OK (differs by {abs(offset_s) * 1000:.0f} ms).")
 
 
 _OTHERS_READ_BITS, _OTHERS_WRITE_BITS = 0o044, 0o022
@@ -443,7 +445,7 @@ def check_file_modes(
     if os.name != "posix":  # pragma: no cover - modes mean little on other systems
         return
     checks = [*_check_database_modes(database), *_check_settings_modes(settings, sources, folder / "palaver.toml")]
-    yield from checks or [ok("files", "Database and config files are accessible only by you.")]
+    yield from checks or [ok("files", "Other users can't read the database or secrets, or change the settings.")]
 
 
 def _check_database_modes(path: Path | None) -> Iterator[Check]:
@@ -463,7 +465,9 @@ def _check_settings_modes(settings: Settings, sources: dict[str, Source], path: 
     if secret_names and _file_mode(path) & _OTHERS_READ_BITS:
         yield _readable_problem(path, f"which contains secrets ({', '.join(secret_names)})")
     if _file_mode(path) & _OTHERS_WRITE_BITS:
-        yield problem("files", f"Other users can modify {path}, and with it the server.", f"Run `chmod go-w {path}`.")
+        yield problem(
+            "files", f"Other users can modify {path}, and so change the server's settings.", f"Run `chmod go-w {path}`."
+        )
 
 
 def _secret_settings(settings: Settings) -> Iterator[str]:

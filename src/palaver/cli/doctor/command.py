@@ -33,7 +33,9 @@ _LISTED_PACKAGES = ("palaver", "msgspec", "litestar", "uvicorn", "uvloop", "http
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
 @click.option("--attack", metavar="URL", help="Probe your running server with harmless attacks.")
 @click.option("--key-file", metavar="FILE", help="With --attack: read the API key from FILE (- for standard input).")
-@click.option("--yes-it-is-mine", "is_mine", is_flag=True, help="With --attack: allow a server on another machine.")
+@click.option(
+    "--yes-it-is-mine", "is_mine", is_flag=True, help="With --attack: confirm that you own a server on another machine."
+)
 @db_option
 @click.option(
     "--all", "shows_all", is_flag=True, help="List all settings, not only those that differ from their defaults."
@@ -154,7 +156,7 @@ def _inspect_workflows(targets: tuple[str, ...], settings: Settings) -> "tuple[l
         workflows, checks = _load_installed_workflows()
     names = {workflow.description.name for workflow in workflows} | set(settings.connections)
     if targets and workflows and settings.default is not None and settings.default not in names:
-        message = f"default: workflow {settings.default!r} not found."
+        message = f"Default workflow {settings.default!r} not found."
         checks.append(problem("workflows", message, f"Available: {', '.join(sorted(names))}."))
     rows: list[dict[str, Any]] = []
     for workflow in workflows:
@@ -207,5 +209,5 @@ def _print_settings(rows: list[dict[str, Any]], *, shows_all: bool) -> None:
         click.echo(f"  {row['name']:<{width}}  {printable(value):<15}  {row['source']}")
     hidden = len(rows) - len(shown)
     if hidden:
-        others = f"{hidden} others have" if shown else f"All {hidden} have"
+        others = f"{hidden} others have" if shown else f"All {hidden} settings have"
         click.echo(f"  {others} their default values (--all lists them).")

@@ -42,8 +42,8 @@ def print_outcome(outcome: "EvalOutcome") -> None:
     _print_table(_SUMMARY_COLUMNS, rows)
     for variant in outcome.summary.variants:
         if variant.failed:
-            treatment = "counted as failed" if outcome.plan.failed_as == "not_passed" else "excluded"
-            echo(f"{printable(variant.name)}: {variant.failed:,} of {variant.cells:,} calls failed; {treatment}.")
+            treatment = "scored as failed" if outcome.plan.failed_as == "not_passed" else "excluded from the scores"
+            echo(f"{printable(variant.name)}: {variant.failed:,} of {variant.cells:,} calls failed ({treatment}).")
     for line in outcome.failures:
         echo(f"  {printable(line, 300)}", err=True)
     for item in outcome.comparisons:

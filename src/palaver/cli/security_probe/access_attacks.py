@@ -23,7 +23,7 @@ from palaver.core import json
 _FOREIGN_ORIGIN = f"https://{INVALID_HOST}"
 _FOREIGN_HEADERS = [("Origin", _FOREIGN_ORIGIN), ("Origin", "null"), ("Sec-Fetch-Site", "cross-site")]
 _FORM_TYPES = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
-_FORM_HEADERS = {**{name: [("Content-Type", name)] for name in _FORM_TYPES}, "no content type": []}
+_FORM_HEADERS = {**{f"as {name}": [("Content-Type", name)] for name in _FORM_TYPES}, "without a content type": []}
 _FORWARDED_HEADERS = [
     ("X-Forwarded-Host", INVALID_HOST),
     ("X-Forwarded-For", "203.0.113.9"),
@@ -91,9 +91,9 @@ async def _foreign_socket(server: ProbedServer) -> AttackOutcome:
 
 async def _forms(server: ProbedServer) -> AttackOutcome:
     attempts = [
-        server.attempt("POST", path, *headers, body=CALL_BODY, note=f"as {name}")
+        server.attempt("POST", path, *headers, body=CALL_BODY, note=note)
         for path in (CALL_PATH, "/v1/responses", "/api/extract")
-        for name, headers in _FORM_HEADERS.items()
+        for note, headers in _FORM_HEADERS.items()
     ]
     return await run_attempts(attempts, status_in(415))
 
@@ -143,13 +143,13 @@ def _spellings(name: str) -> list[str]:
 
 ORIGIN_ATTACKS = (
     Attack("foreign-host", "S1.2", "rejects foreign Host headers (DNS rebinding)", _foreign_host),
-    Attack("one-host", "S1.2", "requires exactly one Host header", _one_host),
-    Attack("foreign-page", "S1.3", "rejects state-changing requests from other origins", _foreign_page),
-    Attack("foreign-socket", "S1.3", "rejects WebSockets from other origins", _foreign_socket),
+    Attack("single-host-header", "S1.2", "requires exactly one Host header", _one_host),
+    Attack("foreign-origin", "S1.3", "rejects state-changing requests from other origins", _foreign_page),
+    Attack("foreign-websocket", "S1.3", "rejects WebSockets from other origins", _foreign_socket),
     Attack("form-posts", "S1.4", "rejects form content types", _forms, "access"),
     Attack("cors", "S1.5", "sends no CORS headers to other origins", _cors),
-    Attack("forwarded", "S1.6", "ignores forwarded headers from untrusted clients", _forwarded),
-    Attack("one-spelling", "S1.7", "rejects alternative spellings of paths", _paths),
+    Attack("forwarded-headers", "S1.6", "ignores forwarded headers from untrusted clients", _forwarded),
+    Attack("path-spelling", "S1.7", "rejects alternative spellings of paths", _paths),
 )
 
 WRONG_KEY = f"plv_doctor00_{'wr0ng' * 8}"
@@ -231,7 +231,7 @@ async def _cookie(server: ProbedServer) -> AttackOutcome:
 CREDENTIAL_ATTACKS = (
     Attack("no-key", "S2.1", "rejects all requests without a key", _no_key),
     Attack("wrong-key", "S2.2", "rejects invalid credentials in any form", _wrong_key, "key authentication"),
-    Attack("two-keys", "S2.3", "rejects conflicting credentials", _two_keys, "a key"),
+    Attack("conflicting-keys", "S2.3", "rejects conflicting credentials", _two_keys, "a key"),
     Attack("wrong-login", "S2.8", "rejects logins with an invalid key", _wrong_login),
-    Attack("cookie", "S2.7", "protects the session cookie and revokes it on logout", _cookie, "a key"),
+    Attack("session-cookie", "S2.7", "protects the session cookie and revokes it on logout", _cookie, "a key"),
 )

@@ -236,7 +236,7 @@ class AttackOutcome(NamedTuple):
 class Attack(NamedTuple):
     name: str
     section: str
-    """The identifier of the expectation in reports, for example `S1.2`."""
+    """The security requirement that it checks, as in `tests/security`, for example `S1.2`."""
     expectation: str
     """What a secure server does."""
     run: Callable[[ProbedServer], Awaitable[AttackOutcome]]
@@ -247,7 +247,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an attack. The field names are JSON keys of the report."""
 
     name: str
-    statement: str
     says: str
     sent: str
     came: str
@@ -309,7 +308,6 @@ async def run_attack(attack: Attack, server: ProbedServer) -> Finding:
     outcome = await attack.run(server) if is_possible else not_applicable(MISSING_REQUIREMENT[missing_requirement])
     return Finding(
         name=attack.name,
-        statement=attack.section,
         says=attack.expectation,
         sent=printable(_mask_key(server.key, outcome.request), 160),
         # Masked before it is truncated, so that no part of a key is left.

@@ -117,9 +117,9 @@ async def _still_healthy(server: ProbedServer) -> AttackOutcome:
 DISCLOSURE_ATTACKS = (
     Attack("page-headers", "S7.1", "sends strict security headers with the page", _page_headers),
     Attack("file-headers", "S7.1", "disables content sniffing for the page's files", _assets),
-    Attack("errors", "S8.2", "reveals no stack traces, paths or SQL in errors", _errors, "access"),
-    Attack("said-back", "S8.1", "never echoes a key", _echoed_key),
-    Attack("still-well", "S4.3", "is still healthy after all checks", _still_healthy),
+    Attack("error-details", "S8.2", "reveals no stack traces, paths or SQL in errors", _errors, "access"),
+    Attack("echoed-key", "S8.1", "never echoes a key", _echoed_key),
+    Attack("still-healthy", "S4.3", "is still healthy after all checks", _still_healthy),
 )
 
 _CODE_NAMES = ["os:system", "builtins:eval", "../x", "__class__", "palaver.testing:echo"]
@@ -169,9 +169,9 @@ async def _header_lines(server: ProbedServer) -> AttackOutcome:
 
 
 INJECTION_ATTACKS = (
-    Attack("code-names", "S3.1", "never imports or calls names from requests", _code_names, "access"),
-    Attack("file-paths", "S3.2", "serves no files outside the page's assets", _file_paths),
-    Attack("header-lines", "S1.7", "prevents header injection", _header_lines),
+    Attack("code-injection", "S3.1", "never imports or calls code that a request names", _code_names, "access"),
+    Attack("path-traversal", "S3.2", "serves no files outside the page's assets", _file_paths),
+    Attack("header-injection", "S1.7", "prevents header injection", _header_lines),
 )
 
 _KIB = 1024
@@ -244,11 +244,11 @@ async def _methods(server: ProbedServer) -> AttackOutcome:
 
 
 BODY_ATTACKS = (
-    Attack("odd-json", "S4.1", "rejects malformed and deeply nested JSON", _odd_json, "access"),
-    Attack("two-lengths", "S4.2", "rejects ambiguous body lengths (request smuggling)", _two_lengths),
+    Attack("malformed-json", "S4.1", "rejects malformed and deeply nested JSON", _odd_json, "access"),
+    Attack("request-smuggling", "S4.2", "rejects ambiguous body lengths", _two_lengths),
     Attack("large-body", "S4.3", "rejects oversized bodies before reading them", _large_body, "access"),
-    Attack("large-head", "S4.3", "rejects oversized URLs and headers", _large_head),
-    Attack("odd-methods", "S1.4", "rejects unknown methods, including TRACE", _methods),
+    Attack("large-headers", "S4.3", "rejects oversized URLs and headers", _large_head),
+    Attack("unknown-methods", "S1.4", "rejects unknown methods, including TRACE", _methods),
 )
 
 _FILE_URLS = ["file:///etc/passwd", "ftp://127.0.0.1:1/x", "gopher://127.0.0.1:1/x", "javascript:alert(1)"]
@@ -313,6 +313,8 @@ def _is_guarded(reply: RawReply) -> bool:
 
 
 URL_ATTACKS = (
-    Attack("histories", "S5.4", "rejects file URLs and tool results without a call", _histories, "access"),
-    Attack("inner-urls", "S6.2", "blocks URLs that lead to internal networks (SSRF)", _internal_urls, "access"),
+    Attack(
+        "invalid-history", "S5.4", "rejects histories with file URLs or unmatched tool results", _histories, "access"
+    ),
+    Attack("internal-urls", "S6.2", "blocks URLs that lead to internal networks (SSRF)", _internal_urls, "access"),
 )

@@ -30,16 +30,19 @@ _Write = Callable[[bytes], object]
     "--format",
     "format_name",
     type=click.Choice(("jsonl", "otlp", "html")),
-    help="jsonl: records; otlp: /v1/traces requests; html: a page (default: html for .html files, else jsonl).",
+    help="jsonl: records; otlp: /v1/traces requests; html: a web page (default: html for .html files, else jsonl).",
 )
 @click.option("--trace", metavar="TRACE", help="Only this trace (id or unique prefix).")
 @click.option("--workflow", help="Only traces of this workflow.")
 @click.option("--session", help="Only traces of this session.")
 @click.option("--status", help="Only traces with this status: ok, error, cancelled or incomplete.")
 @click.option(
-    "--from", "since", metavar="WHEN", help="Started at or after this time: 2026-11-15, an RFC 3339 time or 7d."
+    "--from",
+    "since",
+    metavar="WHEN",
+    help="Only traces started at or after this time: a date, an RFC 3339 time, or an age such as 7d.",
 )
-@click.option("--to", "until", metavar="WHEN", help="Started before this time.")
+@click.option("--to", "until", metavar="WHEN", help="Only traces started before this time.")
 @filter_options
 @project_option("traces")
 @db_option
@@ -55,7 +58,7 @@ def export_traces(
     """Export all spans of the selected traces.
 
     Filters apply to the root span of each trace. `palaver trace import` reads
-    both jsonl and otlp without loss. An html page shows one trace or the
+    both jsonl and otlp without loss. A web page shows one trace or the
     conversation of one session, and works offline.
 
     \b

@@ -214,10 +214,10 @@ _MAX_DURATION_MS = (_LATEST - _EARLIEST) / timedelta(milliseconds=1)
 def import_traces(files: tuple[str, ...], as_json: bool, project: str, db: str | None) -> int:
     """Import spans from files; use - for standard input.
 
-    Accepts the output of `palaver trace export`, and OTLP as JSON lines, JSON
-    or protobuf; all of these also with gzip. Existing spans are skipped unless
-    the imported span ended later, so you can repeat an interrupted import.
-    Redaction rules apply as for received spans.
+    Accepts the output of `palaver trace export` and OTLP (JSON lines, JSON or
+    protobuf), each optionally gzipped. Existing spans are skipped unless the
+    imported span ended later, so you can repeat an interrupted import.
+    Redaction rules apply as they do to received spans.
 
     Exit code 1 means that some spans were rejected; standard error lists the
     reasons.
@@ -329,7 +329,7 @@ class _FileImporter:
             elif span_rows := build_rows([span], self.redact):
                 rows += span_rows
             else:
-                self._reject(line.number, "cannot be read")
+                self._reject(line.number, "failed to process the span")
         return rows
 
     # Storing
@@ -375,10 +375,10 @@ def _parse_record(line: FileLine, project: str) -> "Span | str":
 
 def _find_record_faults(span: "Span") -> Iterator[str]:
     if not _TRACE_ID.fullmatch(span.trace_id):
-        yield "trace_id is not 32 hexadecimal digits"
+        yield "trace_id must be 32 hexadecimal digits"
     if not _SPAN_ID.fullmatch(span.span_id) or (span.parent_id and not _SPAN_ID.fullmatch(span.parent_id)):
-        yield "span_id or parent_id is not 16 hexadecimal digits"
+        yield "span_id and parent_id must be 16 hexadecimal digits"
     if span.start.tzinfo is None or not _EARLIEST <= span.start <= _LATEST:
-        yield "start is not a time with a time zone from 1970 or later"
+        yield "start must be a timestamp with a time zone, in 1970 or later"
     if not 0 <= span.duration_ms <= _MAX_DURATION_MS:
         yield "duration_ms is negative or too large"

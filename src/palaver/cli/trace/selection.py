@@ -83,7 +83,7 @@ def _parse_condition(text: str) -> dict[str, Any]:
     match = _CONDITION_PATTERN.fullmatch(text.strip())
     if match is None:
         raise click.UsageError(
-            f"Invalid --filter {text!r}: expected a name, one of {' '.join(_OPERATORS)}, and a value."
+            f"Invalid --filter {text!r}: expected a field, an operator ({' '.join(_OPERATORS)}) and a value."
         )
     name, operator, value = match[1].strip(), match[2], match[3]
     return _parse_field(_FIELD_ALIASES.get(name, name)) | {

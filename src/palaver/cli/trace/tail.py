@@ -47,9 +47,9 @@ def tail_traces(
 ) -> int:
     """Print new traces as they arrive, one per line. Press Ctrl+C to stop.
 
-    Columns: time (UTC), start of the trace id, status, name, duration,
-    input + output tokens, input → output. Filters apply to the root span of
-    each trace; with --spans, to every span.
+    Columns: time (UTC), first characters of the trace id, status, name,
+    duration, input + output tokens, input → output. Filters apply to the root
+    span of each trace; with --spans, to every span.
 
     \b
     Examples:

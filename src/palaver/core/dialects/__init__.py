@@ -10,8 +10,9 @@
     responses           OpenAI Responses items
     ui_message          UI messages of the AI SDK
 
-Each dialect has `read(elements, start) -> list[Message]`, `write(messages) -> list` and `LOSSES`, what does not survive
-a round trip. `start` is the index of the first element in the whole list: elements without an id are named by it.
+Each dialect has `read(elements, start) -> list[Message]`, `write(messages) -> list` and `LOSSES`: what does not
+survive a round trip, in sentences for the documentation. `start` is the index of the first element in the whole list:
+elements without an id are named by it.
 """
 
 from collections.abc import Sequence

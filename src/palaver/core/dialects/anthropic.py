@@ -41,15 +41,24 @@ from palaver.core.messages import (
 )
 
 LOSSES: Sequence[str] = (
-    "ids, names and metadata of messages; developer messages become system messages",
-    "tool results outside a tool message become separate tool messages; other parts of a tool message",
-    "empty texts, refusals and reasoning; annotations; a refusal becomes text",
-    "empty reasoning signatures; reasoning with only a signature becomes redacted reasoning",
-    "a second call with the same id in one message",
-    "object arguments keep their value but not their exact text; empty arguments become `{}`",
-    "a tool result that is not text, null or blocks becomes JSON text; text blocks are joined",
-    "a file's media type if its content is not inline (an image stays an image), and all but one of its locations",
-    "the filename of an image, the detail of any file",
+    "Messages lose their ids, names and metadata.",
+    "Developer messages become system messages.",
+    "Tool results outside tool messages become separate tool messages.",
+    "Tool messages lose all parts except tool results.",
+    "Empty text, refusals and reasoning are dropped.",
+    "Refusals become text.",
+    "Annotations are lost.",
+    "Empty reasoning signatures are lost.",
+    "Reasoning that has only a signature becomes redacted reasoning.",
+    "Of several calls with the same id in one message, only the first is kept.",
+    "Call arguments that are an object keep their value but not their exact text.",
+    "Empty call arguments become `{}`.",
+    "A tool result that is not text, null or content blocks becomes JSON text.",
+    "A tool result that consists of text blocks becomes their joined text.",
+    "A file whose content is not inline loses its media type, except that an image stays an image.",
+    "A file with several locations (id, URL, content) keeps only one.",
+    "Images lose their filename.",
+    "Files lose their `detail`.",
 )
 
 _RAW = "anthropic:"

@@ -40,16 +40,22 @@ from palaver.core.messages import (
 )
 
 LOSSES: Sequence[str] = (
-    "ids and metadata of messages",
-    "adjacent texts are joined, as are all reasoning and all refusals; empty ones are dropped",
-    "the order of parts: reasoning comes first, then text and files, refusal, calls, data",
-    "annotations other than url, and those of all but the first text; encrypted reasoning",
-    "reasoning, refusals, calls and annotations of user, system and developer messages",
-    "a second call with the same id in one message",
-    "a tool result that is not text becomes JSON text",
-    "tool results outside a tool message become separate tool messages; other parts of a tool message",
-    "a file's media type if its content is not inline (an image stays an image), and all but one of its locations",
-    "the filename of an image or audio file, the detail of anything but an image",
+    "Messages lose their ids and metadata.",
+    "Adjacent text parts are joined.",
+    "All reasoning in a message is joined, and so are all refusals.",
+    "Empty text, reasoning and refusals are dropped.",
+    "Parts are reordered: reasoning first, then text and files, refusal, calls and data.",
+    "Annotations are kept only on the first text, and only those of kind `url`.",
+    "Reasoning loses its encrypted data.",
+    "User, system and developer messages lose reasoning, refusals, calls and annotations.",
+    "Of several calls with the same id in one message, only the first is kept.",
+    "A tool result that is not text becomes JSON text.",
+    "Tool results outside tool messages become separate tool messages.",
+    "Tool messages lose all parts except tool results.",
+    "A file whose content is not inline loses its media type, except that an image with a URL stays an image.",
+    "A file with several locations (id, URL, content) keeps only one.",
+    "Images without a file id and inline audio lose their filename.",
+    "`detail` is kept only on images without a file id.",
 )
 
 _TEXT_TYPES = ("text", "input_text", "output_text")

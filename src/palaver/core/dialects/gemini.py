@@ -42,13 +42,20 @@ from palaver.core.messages import (
 )
 
 LOSSES: Sequence[str] = (
-    "ids, names and metadata of messages; developer messages become system messages",
-    "empty texts, empty reasoning that is not encrypted; annotations",
-    "tool results outside a tool message become separate tool messages; other parts of a tool message",
-    "the name of a tool message whose call precedes it",
-    "a second call with the same id in one message; a call without an id gets one, and so does its result",
-    "arguments keep their value but not their exact text: empty ones become `{}`, non-objects are wrapped in an object",
-    "all but one of a file's locations, its detail; a URL without a scheme becomes the id of a stored file",
+    "Messages lose their ids, metadata and names, except for the name of a tool message without an earlier call.",
+    "Developer messages become system messages.",
+    "Empty text and empty reasoning that is not encrypted are dropped.",
+    "Annotations are lost.",
+    "Tool results outside tool messages become separate tool messages.",
+    "Tool messages lose all parts except tool results.",
+    "Of several calls with the same id in one message, only the first is kept.",
+    "A call without an id gets one, and so does its result.",
+    "Call arguments keep their value but not their exact text.",
+    "Empty call arguments become `{}`.",
+    "Call arguments that are not an object are wrapped in one.",
+    "A file with several locations (id, URL, content) keeps only one.",
+    "Files lose their `detail`.",
+    "A URL without a scheme becomes the id of a stored file.",
 )
 
 _OBJECT = (dict,)

@@ -42,12 +42,16 @@ from palaver.core.messages import (
 )
 
 LOSSES: Sequence[str] = (
-    "ids and metadata of messages; an empty message gets an empty text",
-    "tool results outside a tool message become separate tool messages",
-    "a call without an id gets one; a result without an id answers the first such call without a result",
-    "a second call with the same id in one message",
-    "a result that is a list of only text parts becomes their text",
-    "all but one of a file's locations; a file without any becomes empty, a `data:` URL becomes its content",
+    "Messages lose their ids and metadata.",
+    "An empty message gets an empty text part.",
+    "Tool results outside tool messages become separate tool messages.",
+    "A call without an id gets one.",
+    "A tool result without an id answers the first call without an id that has no result yet.",
+    "Of several calls with the same id in one message, only the first is kept.",
+    "A tool result that is a list of text parts becomes their joined text.",
+    "A file with several locations (id, URL, content) keeps only one.",
+    "A file without a location gets empty content.",
+    "A `data:` URL becomes inline content.",
 )
 
 _RAW = "gen-ai:"

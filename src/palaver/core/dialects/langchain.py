@@ -39,16 +39,24 @@ from palaver.core.messages import (
 )
 
 LOSSES: Sequence[str] = (
-    "metadata of messages; assistant messages that end up empty",
-    "adjacent texts are joined, and refusals become text; empty ones are dropped",
-    "reasoning, data and annotations",
-    "calls come last, those with non-object arguments at the end; a second call with the same id in one message",
-    "calls outside assistant messages",
-    "object arguments keep their value but not their exact text; empty arguments become `{}`",
-    "a call without an id or a name gets one",
-    "a tool result that is not text becomes JSON text; its message gets the tool's name if it has none",
-    "tool results outside a tool message become separate tool messages; other parts of a tool message",
-    "all but one of a file's locations, its detail",
+    "Messages lose their metadata.",
+    "Assistant messages that end up empty are dropped.",
+    "Adjacent text parts are joined.",
+    "Refusals become text.",
+    "Empty text and refusals are dropped.",
+    "Reasoning, data and annotations are lost.",
+    "Calls move to the end of their message, those whose arguments are not an object last.",
+    "Of several calls with the same id in one message, only the first is kept.",
+    "Only assistant messages keep calls.",
+    "Call arguments that are an object keep their value but not their exact text.",
+    "Empty call arguments become `{}`.",
+    "A call without an id or name gets one.",
+    "A tool result that is not text becomes JSON text.",
+    "A tool message without a name gets the name of the tool.",
+    "Tool results outside tool messages become separate tool messages.",
+    "Tool messages lose all parts except tool results.",
+    "A file with several locations (id, URL, content) keeps only one.",
+    "Files lose their `detail`.",
 )
 
 _TEXT_TYPES = ("text", "", "output_text", "input_text")

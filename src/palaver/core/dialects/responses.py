@@ -46,19 +46,25 @@ from palaver.core.messages import (
 )
 
 LOSSES: Sequence[str] = (
-    "names and metadata of messages; the id of a message without content of its own",
-    "the boundaries of assistant messages: text or reasoning starts a new one, except text right after reasoning",
-    "empty texts, empty reasoning, and assistant messages that end up empty",
-    "annotations outside assistant messages",
-    "the file of a URL citation, the URL and end of a file citation, the URL and file of any other citation",
-    'unknown fields of an annotation become `""`, 0 or the length of the text, and `""` becomes unknown',
-    "reasoning, refusals, calls and data of user, system and developer messages (approvals are kept)",
-    "a tool result that is neither text nor a list of content parts becomes JSON text",
-    "tool results outside a tool message become separate tool messages; other parts of a tool message",
-    "the media type of a user's file if its content is not inline (an image stays an image), and all but one location",
-    "the filename of a user's image or audio file, the detail of anything but an image",
-    "an approval becomes a user message; an approval request keeps only its id, name and arguments",
-    "custom tool calls and their outputs become function calls and outputs",
+    "Messages lose their names and metadata.",
+    "A message that consists only of items such as calls and results loses its id.",
+    "Assistant messages are divided anew: text and reasoning start a new message, except right after reasoning.",
+    "Empty text and empty reasoning are dropped, and so are assistant messages that end up empty.",
+    "Only assistant messages keep annotations.",
+    "A URL citation loses its file, a file citation its URL and end, and any other citation its URL and file.",
+    "An annotation without a start or end gets 0 or the length of the text.",
+    "Empty titles and file ids of annotations are lost.",
+    "User, system and developer messages lose reasoning, refusals, calls and data, but keep approvals.",
+    "A tool result that is neither text nor a list of content parts becomes JSON text.",
+    "Tool results outside tool messages become separate tool messages.",
+    "Tool messages lose all parts except tool results.",
+    "Outside assistant messages, a file whose content is not inline loses its media type, but an image stays an image.",
+    "Outside assistant messages, a file with several locations (id, URL, content) keeps only one.",
+    "Outside assistant messages, images and inline audio lose their filename.",
+    "Outside assistant messages, only images keep their `detail`.",
+    "An approval becomes a user message.",
+    "An approval request keeps only its id, name and arguments.",
+    "Custom tool calls and their outputs become function calls and outputs.",
 )
 
 RAW = "responses:"

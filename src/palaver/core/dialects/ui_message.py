@@ -44,15 +44,25 @@ from palaver.core.messages import (
 )
 
 LOSSES: Sequence[str] = (
-    "names of messages; developer messages become system messages; a message without an id gets one",
-    "messages of one turn are merged: only the first keeps its id and metadata, and empty ones are dropped",
-    "a result moves after the message with its call and splits it; results without an earlier call, and repeated ones",
-    "other parts of a tool message, and its id, name and metadata",
-    "calls outside assistant messages, a second call with the same id in one message; a call without an id gets one",
-    "arguments keep their value but not their exact text: empty ones become `{}`, a JSON string loses its quotes",
-    "a failed result that is not text becomes JSON text",
-    "annotations, except the url and title of a url and the title of a file",
-    "all but one of a file's locations, its detail; data named `file` that looks like a stored file becomes one",
+    "Messages lose their names.",
+    "Developer messages become system messages.",
+    "A message without an id gets one.",
+    "Assistant messages of one turn are merged; only the first keeps its id and metadata.",
+    "Empty messages of a turn are dropped.",
+    "A tool result is moved directly after its call and splits the message there.",
+    "Tool results without an earlier call are dropped, and so are repeated ones.",
+    "Tool messages lose their ids, names and metadata, and all parts except tool results.",
+    "Only assistant messages keep calls.",
+    "Of several calls with the same id in one message, only the first is kept.",
+    "A call without an id gets one.",
+    "Call arguments keep their value but not their exact text.",
+    "Empty call arguments become `{}`.",
+    "Call arguments that are a JSON string lose their quotes.",
+    "A failed tool result that is not text becomes JSON text.",
+    "Of annotations, only the URL and title of kind `url` and the title of kind `file` are kept.",
+    "A file with several locations (id, URL, content) keeps only one.",
+    "Files lose their `detail`.",
+    "A data part named `file` that looks like a stored file becomes one.",
 )
 
 RAW = "ui-message:"

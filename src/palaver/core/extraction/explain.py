@@ -233,7 +233,7 @@ def _text_fault(text: str, location: _Location, search: _Search) -> str:
         return "is JSON text, which the strict search does not decode"
     if location.nested_texts == search.max_nested_texts:
         return f"is JSON text nested more than {MAX_NESTED_TEXTS} levels deep, so it was not decoded"
-    return "looks like JSON but is invalid; it may be truncated or nested too deep"
+    return "looks like JSON but is invalid; it may be truncated or too deeply nested"
 
 
 def _describe_value(value: object) -> str:

@@ -131,18 +131,18 @@ class Conversation(msgspec.Struct, frozen=True):
     messages: tuple[Message, ...]
     dialect: Dialect
     path: str
-    """A JSON pointer to the messages, or to `choices`; decoded texts count as their content."""
+    """A JSON pointer to the messages, or to `choices`; it passes through decoded JSON strings."""
     side: Prefer | None = None
 
 
 def extract_chat_messages(value: object, prefer: Prefer | None = None) -> list[Any] | None:
-    """Return the messages in a value, unchanged; None if it holds no conversation. Never raises.
+    """Return the messages in a value, unchanged; None if it holds no conversation. Never raises, whatever the value.
 
     Only finds lists of `{role, content}` and similar objects. `read_conversation` finds more.
 
     Args:
         value: Any JSON, such as the inputs or outputs of a trace.
-        prefer: Which one to return if there are several: that of the input, or that of the output.
+        prefer: Which conversation to return if there are several: that of the input or that of the output.
 
     Example:
         from palaver import extract_chat_messages
@@ -215,14 +215,14 @@ _BRACKETS = (("{", "}"), ("[", "]"))
 
 
 def read_conversation(value: object, prefer: Prefer | None = None) -> Conversation | None:
-    """Return the conversation in a value, in any dialect; None if there is none. Never raises.
+    """Return the conversation in a value, in any dialect; None if there is none. Never raises, whatever the value.
 
     The result has the `messages` as `Message` objects, the `dialect` in which they were written, the `path` to them as
     a JSON pointer, and the `side` on which they were found: `"input"`, `"output"` or None.
 
     Args:
         value: Any JSON, such as the inputs or outputs of a trace.
-        prefer: Which one to return if there are several: that of the input, or that of the output.
+        prefer: Which conversation to return if there are several: that of the input or that of the output.
 
     Example:
         from palaver import read_conversation

@@ -18,7 +18,9 @@ def score_budgets(amounts: Mapping[str, tuple[float, float]]) -> Score:
     The score is the smallest ratio of budget to actual amount, at most 1.
     """
     ratios = {name: min(1.0, budget / actual) if actual > 0 else 1.0 for name, (actual, budget) in amounts.items()}
-    over = [f"{name} {actual:.6g} of {budget:.6g}" for name, (actual, budget) in amounts.items() if actual > budget]
+    over = [
+        f"{name} {actual:.6g} (budget: {budget:.6g})" for name, (actual, budget) in amounts.items() if actual > budget
+    ]
     return Score(
         not over,
         min(ratios.values()),
@@ -46,7 +48,8 @@ async def latency_budget(
 
 @evaluator(title="Cost budget", needs={"usage"})
 async def cost_budget(
-    case: Case, max_cost: Annotated[float, Meta(ge=0, description="Maximum cost of all turns together, in US dollars.")]
+    case: Case,
+    max_cost: Annotated[float, Meta(ge=0, description="Maximum total cost across all turns, in US dollars.")],
 ) -> Score:
     """The answer cost no more than the budget. The score is budget / actual cost, at most 1."""
     if case.usage is None or case.usage.cost is None:
@@ -65,11 +68,13 @@ def _check_token_budget(parameters: Any, _context: EvaluatorContext) -> None:
 @evaluator(title="Token budget", needs={"usage"}, check=_check_token_budget)
 async def token_budget(
     case: Case,
-    max_input: Annotated[_MaxTokens, Meta(description="Maximum input tokens of all turns together.")] = None,
-    max_output: Annotated[_MaxTokens, Meta(description="Maximum output tokens of all turns together.")] = None,
-    max_total: Annotated[_MaxTokens, Meta(description="Maximum input and output tokens of all turns together.")] = None,
+    max_input: Annotated[_MaxTokens, Meta(description="Maximum total input tokens across all turns.")] = None,
+    max_output: Annotated[_MaxTokens, Meta(description="Maximum total output tokens across all turns.")] = None,
+    max_total: Annotated[
+        _MaxTokens, Meta(description="Maximum total tokens across all turns, input and output.")
+    ] = None,
 ) -> Score:
-    """The answer used no more tokens than the budgets. The score is the lowest budget / actual, at most 1."""
+    """The answer stayed within its token budgets. The score is the lowest ratio of budget to usage, at most 1."""
     usage = case.usage
     if usage is None:
         raise Skip("no_usage", "the token usage of the answer is unknown")

@@ -202,7 +202,7 @@ def citations(
     case: Case,
     *,
     sources: Annotated[
-        str | None, Meta(description="Path of the sources in the inputs (default: tool results).")
+        str | None, Meta(description="Path of the sources in the inputs (default: the tool results).")
     ] = None,
     style: Annotated[CitationStyle, Meta(description="What counts as a citation.")] = "both",
     marker: Annotated[str, Meta(max_length=40, description="Marker format; n is the number.")] = "[n]",

@@ -37,19 +37,19 @@ def code_edit(
         list[Literal["applied", "parses", "changed"]], Meta(description="Checks that the edit must pass.")
     ] = ["applied", "parses", "changed"],  # noqa: B006 - never changed
     base_from: Annotated[
-        str | None, Meta(description="Path in the inputs to the original code, which the edit must start from.")
+        str | None, Meta(description="Path of the original code in the inputs. The edit must be based on this code.")
     ] = None,
     equals: Annotated[bool, Meta(description="Require the code to equal the expected code.")] = False,
-    ignore_space: Annotated[bool, Meta(description="Ignore white space when comparing code.")] = False,
+    ignore_space: Annotated[bool, Meta(description="Ignore whitespace when comparing code.")] = False,
     must_contain: Annotated[
-        str | list[str], Meta(description="Text, or list of texts, that the code must contain.")
+        str | list[str], Meta(description="String or list of strings that the code must contain.")
     ] = [],  # noqa: B006
     must_not_contain: Annotated[
-        str | list[str], Meta(description="Text, or list of texts, that the code must not contain.")
+        str | list[str], Meta(description="String or list of strings that the code must not contain.")
     ] = [],  # noqa: B006
     expected_from: ExpectedFrom = None,
 ) -> Score:
-    """The last code edit passes all checks, by default: applied, parses and changed. The score is the share passed."""
+    """The last code edit passes all `checks`. The score is the share of checks passed."""
     expected = _expected_code(case, expected_from) if equals else ""
     edit = _last_edit(case)
     if edit is None:

@@ -45,7 +45,7 @@ def bind_child(key: str, parameters: Mapping[str, Any], context: EvaluatorContex
 
 
 async def run_child(child: BoundEvaluator, case: Case) -> ChildResult:
-    """Run the evaluator. Raises ScoringError if it returns an error: it becomes that of the parent."""
+    """Run the evaluator. Raises ScoringError if it returns an error, which becomes the parent's error."""
     scores = await child.score(case)
     error = next((record for record in scores if record.status == "error"), None)
     if error is not None:
@@ -84,12 +84,15 @@ async def combine(
     case: Case,
     context: EvaluatorContext,
     of: Annotated[list[Part], Meta(min_length=1, max_length=50, description="Evaluators to combine.")],
-    pass_: Annotated[Literal["all", "any", "weighted"], Meta(description="What must pass.")] = "all",  # noqa: S107 - not a password
+    pass_: Annotated[
+        Literal["all", "any", "weighted"],
+        Meta(description="Which evaluators must pass; if weighted, the mean must reach the threshold."),
+    ] = "all",  # noqa: S107 - not a password
     threshold: Annotated[
         float, Meta(ge=0, le=1, description="Minimum weighted mean to pass, if `pass` is weighted.")
     ] = 0.5,
 ) -> Score:
-    """The weighted mean of other evaluators. Passes if all pass, any passes, or the mean reaches the threshold.
+    """Combine evaluators into a weighted mean. `pass` sets whether all, any or the weighted mean must pass.
 
     Evaluators that skip the case are left out.
     """
@@ -136,9 +139,10 @@ async def per_turn(
         Literal["mean", "min", "last"], Meta(description="How to combine the turns' scores.")
     ] = "mean",
 ) -> Score:
-    """Apply another evaluator to each turn: the mean, minimum or last score. Passes if all turns (or the last) pass.
+    """Apply another evaluator to each turn. The score is the mean, minimum or last score.
 
-    Turns that were not reached fail; turns that the evaluator skips are left out.
+    Passes if all turns pass or, if `aggregate` is `last`, the last one. Turns that were not reached fail; turns that
+    the evaluator skips are left out.
     """
     child = bind_child(evaluator.key, evaluator.parameters, context, "/parameters/evaluator")
     scores: list[float] = []
@@ -160,9 +164,15 @@ async def per_turn(
     return Score(
         passed=all(decided) if decided else None,
         score=min(scores) if aggregate == "min" else sum(scores) / len(scores),
-        reason=f"failed in turn {', '.join(str(index + 1) for index in failed)}" if failed else "",
+        reason=_failed_turns_reason(failed),
         details={"turns": details},
     )
+
+
+def _failed_turns_reason(indexes: Sequence[int]) -> str:
+    if not indexes:
+        return ""
+    return f"failed in turn{'s' * (len(indexes) > 1)} {', '.join(str(index + 1) for index in indexes)}"
 
 
 def _has_failed(details: dict[str, Any]) -> bool:
@@ -172,7 +182,7 @@ def _has_failed(details: dict[str, Any]) -> bool:
 def _check_code(parameters: Any, context: EvaluatorContext) -> None:
     if parameters.ref in built_in():
         raise InvalidValue(
-            f"{parameters.ref!r} is a built-in evaluator. Use it by its key; ref is for your own evaluators.",
+            f"{parameters.ref!r} is a built-in evaluator. Use its own key; ref is for custom evaluators.",
             pointer="/parameters/ref",
         )
     find_child(parameters.ref, context, "/parameters/ref")
@@ -186,7 +196,7 @@ async def code(
     ref: Annotated[str, Meta(description="Key of the evaluator, or module:name.")],
     parameters: Annotated[dict[str, Any], Meta(description="Parameters of the evaluator.")] = {},  # noqa: B006 - never changed
 ) -> Any:
-    """Run the registered evaluator `ref`."""
+    """Run the custom evaluator `ref`."""
     child = bind_child(ref, parameters, context, "/parameters")
     result = await run_child(child, case)
     if result.is_skipped:

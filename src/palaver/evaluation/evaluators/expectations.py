@@ -62,7 +62,7 @@ _TEXT_CHECKS: Final[Mapping[str, tuple[Callable[[str, str], bool], str]]] = {
     "not_contains": (lambda text, part: part not in text, "contains"),
     "matches": (lambda text, pattern: pattern_matches(pattern, text), "does not match"),
 }
-"""Checks that each of the expected texts must pass, and the words for one that does not."""
+"""Checks that each of the expected strings must pass, and the words for one that does not."""
 
 
 def _text_fault(text: str, name: str, value: Any) -> str | None:
@@ -70,7 +70,7 @@ def _text_fault(text: str, name: str, value: Any) -> str | None:
         return (
             None
             if any(part in text for part in as_name_list(value))
-            else "the text contains none of the expected texts"
+            else "the text contains none of the expected strings"
         )
     if name == "similar":
         from rapidfuzz import fuzz
@@ -250,13 +250,13 @@ async def turn_expectations(
     context: EvaluatorContext,
     aggregate: Annotated[Literal["mean", "min"], Meta(description="How to combine the turns' scores.")] = "mean",
 ) -> Score:
-    """All checks of all turns passed. A turn's score is the share of checks passed; the score is the mean or minimum.
+    """All checks of all turns pass. A turn's score is its share of passed checks; `aggregate` combines these.
 
-    Turns without expectations do not count, unless they were not reached.
+    Turns without expectations do not count, unless the script stopped before them.
     """
     results = [await check_turn(turn.expect, turn, context) for turn in case.turns]
     if not any(results):
-        raise Skip("no_expectations", "no turn of the case has expectations")
+        raise Skip("no_expectations", "no turn has expectations")
     for number, checks in enumerate(results, 1):
         for check in checks:
             if check.error is not None:

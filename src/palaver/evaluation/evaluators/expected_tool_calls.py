@@ -20,7 +20,9 @@ from palaver.testsets.scripts import json_contains
 
 ArgumentMatch = Literal["exact", "subset", "schema", "ignore"]
 SequenceMode = Literal["strict", "in_order", "unordered", "subset", "superset"]
-ExpectedFrom = Annotated[str | None, Meta(description="Column, or path in the row, with the expected answer.")]
+ExpectedFrom = Annotated[
+    str | None, Meta(description="Column, or path within the row, that holds the expected answer.")
+]
 """Parameter of evaluators that compare with the expected answer but take no Target."""
 
 _ARGUMENTS_KEYS: Final = ("arguments", "args", "input", "parameters")
@@ -133,7 +135,7 @@ class SequenceComparison(msgspec.Struct, frozen=True):
 def compare_calls(
     calls: Sequence[CaseToolCall], expected: Sequence[ExpectedCall], *, mode: SequenceMode, match: ArgumentMatch
 ) -> SequenceComparison:
-    """Assign each expected call to the first free match; `strict` and `in_order` check the order, too."""
+    """Assign each expected call to the first free match; `strict` and `in_order` also check the order."""
     table = [[call_matches(call, expected_call, match) for call in calls] for expected_call in expected]
     assigned = _assign_calls(table)
     assigned_count = len(assigned)

@@ -27,9 +27,9 @@ def _check_contains_json(parameters: Any, _context: EvaluatorContext) -> None:
 def contains_json(
     case: Case,
     target: Target,
-    kind: Annotated[Literal["any", "object", "array"], Meta(description="Required kind of JSON.")] = "any",
+    kind: Annotated[Literal["any", "object", "array"], Meta(description="Required kind of JSON value.")] = "any",
     schema: Annotated[
-        dict[str, Any] | bool | None, Meta(description="JSON Schema (draft 2020-12) that it must match.")
+        dict[str, Any] | bool | None, Meta(description="JSON Schema (draft 2020-12) that the JSON must match.")
     ] = None,
 ) -> Score:
     """The text contains a JSON object or array. In prose, `[1]` counts as a citation, not as JSON."""
@@ -108,7 +108,7 @@ def json_diff(
     target: Target,
     compare: Annotated[Literal["values", "types"], Meta(description="Compare values, or only their types.")] = "values",
     *,
-    ignore_key_case: Annotated[bool, Meta(description="Ignore upper and lower case in keys.")] = False,
+    ignore_key_case: Annotated[bool, Meta(description="Ignore case in keys.")] = False,
     extra: Annotated[
         Literal["count", "ignore"], Meta(description="Whether unexpected values count as differences.")
     ] = "count",
@@ -174,7 +174,7 @@ def json_field_match(
 _FieldPath = Annotated[str, Meta(min_length=1)]
 
 
-@evaluator(title="JSON fields match", needs={"expected"}, check=check_paths)
+@evaluator(title="JSON multi-field match", needs={"expected"}, check=check_paths)
 def json_multi_field_match(
     case: Case,
     target: Target,
@@ -184,7 +184,7 @@ def json_multi_field_match(
     ] = None,
     tolerance: Annotated[float, Meta(ge=0, description="Maximum difference between numbers.")] = 0,
 ) -> Score:
-    """Several fields of the answer's JSON have the expected values. The score is the share that match."""
+    """Several fields of the answer's JSON have the expected values. The score is the share of fields that match."""
     expected = expected_json(case, target)
     paths_by_name = {path: json_values.parse_path(path) for path in fields} if fields else {}
     paths_by_name = paths_by_name or {
@@ -199,7 +199,7 @@ def json_multi_field_match(
                 target.fold_value(actual), target.fold_value(expected_value), tolerance=tolerance
             )
     if not matches:
-        raise ScoringError("no_fields", "the expected answer has none of these fields")
+        raise ScoringError("no_fields", f"the expected answer has none of the fields {', '.join(paths_by_name)}")
     different = [name for name, matched in matches.items() if not matched]
     reason = f"different: {', '.join(different[:10])}" if different else ""
     if value is UNSET:

@@ -60,10 +60,10 @@ async def llm_judge(
     samples: Samples = 1,
     retries: Retries = 2,
 ) -> Any:
-    """A judge rates the answer: whether it passed, a score from 0 to 1, and the reason.
+    """A judge decides whether the answer passes, and gives a score from 0 to 1 and a reason.
 
-    Slots of the prompt: {{inputs.x}}, {{text}}, {{expected}}, {{conversation}}, {{tool_calls}}. The judge is asked
-    again if its verdict does not match the schema. If it cannot be reached, the result is an error, not a score.
+    Placeholders in the prompt: {{inputs.x}}, {{text}}, {{expected}}, {{conversation}}, {{tool_calls}}. The judge is
+    asked again if its verdict does not match the schema. If it cannot be reached, the result is an error, not a score.
     """
     ask = partial(context.judge, judge, schema=schema or verdict_schema(scale), retries=retries)
     fill_prompt = partial(parse_template(prompt, "").fill, case, target)
@@ -85,17 +85,17 @@ async def goal_reached(
     context: EvaluatorContext,
     *,
     judge: JudgeName = DEFAULT_JUDGE,
-    goal: Annotated[str | None, Meta(description="The user's goal (default: the goal in the case).")] = None,
+    goal: Annotated[str | None, Meta(description="The user's goal (default: the goal in the row).")] = None,
     prompt: Prompt | None = None,
     schema: Annotated[dict[str, Any] | None, Meta(description="JSON Schema of the verdict.")] = None,
     scale: Scale = None,
     samples: Samples = 1,
     retries: Retries = 2,
 ) -> Any:
-    """A judge decides whether the whole conversation reached its goal, how far, and in which turn.
+    """A judge decides whether the conversation reached its goal, to what extent, and in which turn.
 
-    The goal is the parameter `goal`, else the goal in the script's `expect`, else `expected.goal`. The prompt has the
-    slots of llm_judge, and {{goal}}.
+    The goal is the parameter `goal`, else the goal in the script's `expect`, else `expected.goal`. The prompt can
+    contain the placeholders of llm_judge, and {{goal}}.
     """
     ask = partial(context.judge, judge, schema=schema or _goal_schema(scale), retries=retries)
     template = parse_template(prompt or _GOAL_PROMPT, "", _GOAL_SLOTS)
@@ -116,7 +116,7 @@ def _find_goal(case: Case, target: Target) -> str:
         except Skip:
             value = UNSET
     if not isinstance(value, str) or not value.strip():
-        raise Skip("no_goal", "neither the parameters nor the case have a goal")
+        raise Skip("no_goal", "neither the parameters nor the row specify a goal")
     return value
 
 
@@ -151,5 +151,5 @@ async def human(
     case: Case,  # noqa: ARG001 - reviewers read it
     questions: Questions = [_DEFAULT_QUESTION],  # noqa: B006 - never changed
 ) -> None:
-    """Reviewers answer questions about the answer. Skipped until they have."""
+    """Reviewers answer questions about the answer. Skipped until a reviewer has answered."""
     raise Skip("awaiting_review", f"unanswered questions: {len(questions)}")

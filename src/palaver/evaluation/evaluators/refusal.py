@@ -40,7 +40,7 @@ def find_refusal(messages: Iterable[Message], text: str, finish: str, patterns: 
 
 
 def normalize_text(text: str) -> str:
-    """Fold case, collapse white space and straighten apostrophes."""
+    """Fold case, collapse whitespace and straighten apostrophes."""
     return " ".join(text.replace("\u2019", "'").casefold().split())
 
 
@@ -57,10 +57,10 @@ async def refusal(
     context: EvaluatorContext,
     *,
     expected: Annotated[bool, Meta(description="Whether a refusal is expected.")] = False,
-    patterns: Annotated[list[str], Meta(description="More phrases that refusals begin with.")] = [],  # noqa: B006 - never changed
+    patterns: Annotated[list[str], Meta(description="Additional phrases that refusals begin with.")] = [],  # noqa: B006 - never changed
     judge: Annotated[str | None, Meta(description="Judge for answers that don't look like refusals.")] = None,
 ) -> Score:
-    """The answer is a refusal (a refusal part, a content filter, or a typical opening) only if that was expected.
+    """The answer is a refusal (refusal part, content filter or typical opening) if and only if one is expected.
 
     If a judge is set, it decides on answers that don't look like refusals.
     """

@@ -52,10 +52,12 @@ def regex(
     pattern: Annotated[str, Meta(max_length=10_000, description="The regular expression.")],
     *,
     should_match: Annotated[bool, Meta(description="Whether the pattern must match.")] = True,
-    full: Annotated[bool, Meta(description="Match the whole text.")] = False,
-    flags: Annotated[str, Meta(max_length=4, description="Any of i, m, s and x.")] = "",
+    full: Annotated[bool, Meta(description="Require the pattern to match the whole text.")] = False,
+    flags: Annotated[
+        str, Meta(max_length=4, description="Flags of the regular expression: any of i, m, s and x.")
+    ] = "",
 ) -> Score:
-    """The text matches a regular expression, or doesn't if `should_match` is false."""
+    """The text matches a regular expression. If `should_match` is false, it must not match."""
     compiled = _compile_regex(pattern, flags if target.case_sensitive else f"{flags}i")
     text = target.text(case)
     try:
@@ -88,12 +90,12 @@ _MARKDOWN = re.compile(
 
 
 class CodeBlocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Required number of fenced code blocks."""
+    """Required number of fenced code blocks (default: at least one)."""
 
     min: Annotated[int, Meta(ge=0)] | None = None
     max: Annotated[int, Meta(ge=0)] | None = None
     language: Annotated[str, Meta(min_length=1)] | None = None
-    """Count only blocks in this language. By default at least one is required."""
+    """Count only blocks in this language."""
 
 
 def _check_format(parameters: Any, _context: EvaluatorContext) -> None:
@@ -117,7 +119,7 @@ def format(  # noqa: A001 - the key that people write
     min_chars: _MaxCount = None,
     max_words: _MaxCount = None,
     max_lines: _MaxCount = None,
-    markdown: Annotated[Literal["none"] | None, Meta(description="none: forbid Markdown.")] = None,
+    markdown: Annotated[Literal["none"] | None, Meta(description="Set to none to forbid Markdown.")] = None,
     code_blocks: CodeBlocks | None = None,
 ) -> Score:
     """The text has the required format. The score is the share of rules that it meets."""
@@ -165,7 +167,7 @@ _DEFAULT_NOTE = "Default: the expected answer."
 Substring = Annotated[Annotated[str, Meta(min_length=1)] | None, Meta(description=_DEFAULT_NOTE)]
 Substrings = Annotated[
     Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1)] | Annotated[str, Meta(min_length=1)] | None,
-    Meta(description=f"A list, a JSON list as text, or comma-separated texts. {_DEFAULT_NOTE}"),
+    Meta(description=f"A list, a JSON list as a string, or comma-separated strings. {_DEFAULT_NOTE}"),
 ]
 
 
@@ -177,7 +179,7 @@ def expected_substring(parameter: str | None, case: Case, target: Target) -> str
 
 
 def expected_substrings(parameter: list[str] | str | None, case: Case, target: Target) -> list[str]:
-    """Return the texts to look for, without duplicates. Raises ScoringError if there are none."""
+    """Return the strings to look for, without duplicates. Raises ScoringError if there are none."""
     expected: Any = parameter if parameter is not None else target.expected(case)
     if isinstance(expected, str):
         expected = split_texts(expected)
@@ -189,7 +191,7 @@ def expected_substrings(parameter: list[str] | str | None, case: Case, target: T
 
 
 def split_texts(text: str) -> list[str]:
-    """Split a JSON list of strings, or comma-separated texts."""
+    """Split a JSON list of strings, or comma-separated strings."""
     value = json_values.parse_json(text) if text.lstrip().startswith("[") else None
     if _are_texts(value):
         return cast("list[str]", value)
@@ -201,7 +203,7 @@ def check_substrings(parameters: Any, _context: EvaluatorContext) -> None:
     substrings = parameters.substrings
     if isinstance(substrings, str) and (not (expected := split_texts(substrings)) or not all(expected)):
         raise InvalidValue(
-            "substrings must contain at least one non-empty text.",
+            "substrings must contain at least one non-empty string.",
             pointer="/parameters/substrings",
         )
 
@@ -247,7 +249,7 @@ async def contains_any(case: Case, target: Target, substrings: Substrings = None
     """The text contains at least one of several substrings. The score is the share found."""
     expected = expected_substrings(substrings, case, target)
     contained = contained_texts(expected, target.text(case), target)
-    reason = "" if contained else "none of the expected texts found"
+    reason = "" if contained else "none of the expected strings found"
     return Score(bool(contained), len(contained) / len(expected), reason=reason, details={"found": contained})
 
 
@@ -271,8 +273,8 @@ async def exact_match(
     case: Case,
     target: Target,
     *,
-    trim: Annotated[bool, Meta(description="Ignore white space at both ends.")] = False,
-    collapse_space: Annotated[bool, Meta(description="Treat any run of white space as one space.")] = False,
+    trim: Annotated[bool, Meta(description="Ignore leading and trailing whitespace.")] = False,
+    collapse_space: Annotated[bool, Meta(description="Collapse whitespace to single spaces.")] = False,
     tolerance: Annotated[float, Meta(ge=0, description="Maximum difference between numbers.")] = 0,
 ) -> Score:
     """The answer equals the expected answer: the same text, messages or JSON."""
@@ -341,7 +343,7 @@ def _compare_values(case: Case, target: Target, expected: Any, tolerance: float)
         return Score(passed=False, reason="the answer is not JSON")
     if json_equal(target.fold_value(actual), target.fold_value(expected), tolerance=tolerance):
         return Score(passed=True)
-    return Score(passed=False, reason="the value differs from the expected value")
+    return Score(passed=False, reason="the answer differs from the expected answer")
 
 
 @evaluator(title="Similarity", needs={"expected"}, threshold=0.5)
@@ -374,9 +376,11 @@ async def semantic_similarity(
     case: Case,
     target: Target,
     context: EvaluatorContext,
-    model: Annotated[str, Meta(min_length=1, description="ngram, local:NAME or provider/model.")] = "ngram",
+    model: Annotated[
+        str, Meta(min_length=1, description="Embedding model: ngram, local:NAME or provider/model.")
+    ] = "ngram",
 ) -> float:
-    """Cosine similarity of the embeddings of the text and the expected text; at least 0."""
+    """Cosine similarity of the embeddings of the text and the expected text. Negative values count as 0."""
     expected, text = target.fold_case(target.expected_text(case)), target.fold_case(target.text(case))
     if model == "ngram":
         return await asyncio.get_running_loop().run_in_executor(context.executor, ngram_similarity, text, expected)

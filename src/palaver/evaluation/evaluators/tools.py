@@ -49,16 +49,16 @@ def tool_called(
     names: Annotated[str | list[str], Meta(description="Tool name, or list of names.")],
     *,
     mode: Annotated[
-        Literal["all", "any"], Meta(description="Whether all of the tools must be called, or any.")
+        Literal["all", "any"], Meta(description="Whether all of the tools or only one of them must be called.")
     ] = "all",
-    min: Annotated[int, Meta(ge=0, description="Minimum number of calls.")] = 1,
-    max: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Maximum number of calls.")] = None,
+    min: Annotated[int, Meta(ge=0, description="Minimum number of calls of each tool.")] = 1,
+    max: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Maximum number of calls of each tool.")] = None,
     arguments: Annotated[Any, Meta(description="Count only calls with these arguments.")] = None,
     match: Annotated[ArgumentMatch, Meta(description="How to compare the arguments.")] = "subset",
 ) -> Score:
-    """Each tool (or any) was called between `min` and `max` times with matching arguments.
+    """Every tool (or any one, if `mode` is `any`) was called between `min` and `max` times with matching arguments.
 
-    The score is the share of tools that were.
+    The score is the share of tools called as required.
     """
     expected = UNSET if arguments is None else arguments
     counts = {
@@ -78,7 +78,9 @@ def tool_called(
 
 def _check_tool_not_called(parameters: Any, _context: EvaluatorContext) -> None:
     if parameters.names is not None and not as_name_list(parameters.names):
-        raise InvalidValue("names must not be empty. Omit it for any tool.", pointer="/parameters/names")
+        raise InvalidValue(
+            "names must not be empty. Omit it to check for calls of any tool.", pointer="/parameters/names"
+        )
 
 
 @evaluator(needs={"tools"}, check=_check_tool_not_called)
@@ -88,7 +90,7 @@ async def tool_not_called(
         str | list[str] | None, Meta(description="Tool name, or list of names (default: any tool).")
     ] = None,
 ) -> Score:
-    """None of the tools was called; without `names`, no tool at all."""
+    """None of the named tools was called, or no tool at all if `names` is omitted."""
     unwanted = None if names is None else as_name_list(names)
     counts = Counter(call.name for call in case.tool_calls if unwanted is None or call.name in unwanted)
     return Score(
@@ -124,7 +126,7 @@ def tool_arguments(
     ] = "any",
     expected_from: ExpectedFrom = None,
 ) -> Score:
-    """Calls of the tool (any, the first, the last or all) have the given arguments, or those of the expected call."""
+    """The tool was called with the expected arguments; `which` sets which of its calls must match."""
     if schema is not None:
         arguments, match = schema, "schema"
     expected: Any = _expected_arguments(case, tool, expected_from) if arguments is None else arguments
@@ -202,7 +204,9 @@ def _check_tool_sequence(parameters: Any, _context: EvaluatorContext) -> None:
 @evaluator(needs={"tools"}, check=_check_tool_sequence)
 def tool_sequence(
     case: Case,
-    calls: Annotated[Any, Meta(description="Names or {name, arguments} objects (default: the expected calls).")] = None,
+    calls: Annotated[
+        Any, Meta(description="Tool names or {name, arguments} objects (default: the expected calls).")
+    ] = None,
     *,
     mode: Annotated[SequenceMode, Meta(description="How the calls must match.")] = "strict",
     arguments: Annotated[
@@ -210,7 +214,7 @@ def tool_sequence(
     ] = "ignore",
     expected_from: ExpectedFrom = None,
 ) -> Score:
-    """The tool calls match the expected ones: strictly, in order among others, in any order, at most, or at least."""
+    """The tool calls match the expected ones. `mode` sets whether order, extra calls and missing calls matter."""
     expected = read_expected_calls(Target(expected_from=expected_from).expected(case) if calls is None else calls)
     if expected is None:
         raise Skip("no_expected", "the expected answer contains no tool calls")
@@ -241,9 +245,9 @@ async def no_repeated_tool_call(
     same: Annotated[
         Literal["name+arguments", "name"], Meta(description="What makes two calls the same.")
     ] = "name+arguments",
-    max: Annotated[int, Meta(ge=1, description="Maximum number of times that a call may be made.")] = 1,
+    max: Annotated[int, Meta(ge=1, description="Maximum number of times that the same call may be made.")] = 1,
 ) -> Score:
-    """No call (by name and arguments, or by name) is made more than `max` times. The score is distinct / all calls."""
+    """The same call is made at most `max` times. The score is distinct calls / total calls."""
     keys = [_call_key(call, same) for call in case.tool_calls]
     counts = Counter(keys)
     names = {key: call.name for key, call in zip(keys, case.tool_calls, strict=True)}
@@ -296,12 +300,14 @@ class _AssistantText(msgspec.Struct, frozen=True):
 async def tool_results_used(
     case: Case,
     context: EvaluatorContext,
-    min_length: Annotated[int, Meta(ge=1, description="Ignore texts in results that are shorter than this.")] = 3,
-    judge: Annotated[str | None, Meta(description="Judge for results that are not quoted literally.")] = None,
+    min_length: Annotated[
+        int, Meta(ge=1, description="Ignore strings in results shorter than this many characters.")
+    ] = 3,
+    judge: Annotated[str | None, Meta(description="Judge for results that are not quoted verbatim.")] = None,
 ) -> Score:
     """Text or a number from each successful result appears in a later answer or call. The score is the share used.
 
-    If a judge is set, it decides on results that are not quoted literally.
+    If a judge is set, it decides on results that are not quoted verbatim.
     """
     results = [
         (result, index + 1)

@@ -36,7 +36,7 @@ async def webhook(
     ] = None,
     timeout: Annotated[float, Meta(gt=0, le=30, description="Timeout in seconds.")] = 10,  # noqa: ASYNC109  # of the request
     body: Annotated[
-        Literal["case", "agenta"], Meta(description="Request format: the whole case, or Agenta's.")
+        Literal["case", "agenta"], Meta(description="Request format: the whole case, or Agenta's format.")
     ] = "case",
 ) -> Any:
     """Post the case to a service, which returns the score in any form that a custom evaluator may return.

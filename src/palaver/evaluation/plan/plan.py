@@ -13,14 +13,14 @@ from palaver.storage.evaluations.slices import NO_CALL_WORKFLOW, SLICES_PER_WORK
 
 
 class ColumnMap(msgspec.Struct, frozen=True, kw_only=True):
-    """Which columns of a row are used for what, for one variant. Rows may lack a column."""
+    """Which column of a row has which role, for one variant. Rows may lack a column."""
 
     messages: str | None = None
     history: str | None = None
-    """Messages before `messages`."""
+    """Column with the messages before `messages`."""
     script: str | None = None
     spoken: str | None = None
-    """The text column used in rows without messages and script."""
+    """Column with the user's text, used in rows that have neither messages nor a script."""
     expected: str | None = None
     inputs: Mapping[str, str] = {}
     """Column by input name."""
@@ -31,7 +31,7 @@ class PlannedVariant(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     workflow: str | None = None
-    """Null if `column` has the answers."""
+    """Null if the answers are in `column`."""
     variant: str | None = None
     """Reference to a version of the variant, such as `short:3`."""
     parameters: Mapping[str, Any] = {}

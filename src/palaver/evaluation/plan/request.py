@@ -21,13 +21,13 @@ class RowSelection(msgspec.Struct, frozen=True, kw_only=True):
     filter: Annotated[str, Meta(max_length=10_000)] | dict[str, Any] | None = None
     """A row filter: `topic=maths`, or required values by column."""
     ids: Annotated[tuple[str, ...], Meta(max_length=100_000)] | None = None
-    """Ids of rows."""
+    """Ids of the rows."""
     sample: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """Number of rows to draw at random. They keep the order of the test set."""
     seed: Annotated[int, Meta(ge=0, lt=1 << 53)] = 0
     """The same seed draws the same rows of the same revision."""
     limit: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
-    """Maximum number of rows: the first ones."""
+    """Use only the first N rows."""
 
 
 class TestsetInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class ColumnMapInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """Maximum number of calls in a period, over all processes."""
+    """Maximum number of calls in a period, across all processes."""
 
     calls: Annotated[int, Meta(ge=1, le=1_000_000)]
     """Maximum number of calls."""
@@ -95,7 +95,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits on speed, cost and errors."""
 
     concurrency: Annotated[int, Meta(ge=1, le=1_000)] = 10
-    """Maximum number of concurrent calls of one workflow, over all processes."""
+    """Maximum number of concurrent calls of one workflow, across all processes."""
     rate: Rate | None = None
     """Maximum rate of calls; by default unlimited."""
     timeout: Annotated[float, Meta(gt=0, le=86_400)] = 60.0

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API. The base URL is that of its SDK, with or without /v1."""
+"""Anthropic's Messages API. The base URL is the one for its SDK, with or without /v1."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

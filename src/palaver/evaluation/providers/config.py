@@ -25,7 +25,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kind: ProviderKind
     """The wire API."""
     base_url: str
-    """As the provider's SDK takes it. It may be a private address, because the operator configured it."""
+    """The base URL, as for the provider's SDK. It may be a private address, because the operator configured it."""
     key: str | None = None
     """`env:NAME`; None if the provider needs no key."""
     models: tuple[str, ...] = ("*",)

@@ -1,7 +1,7 @@
 """Compare a candidate with a base, evaluator by evaluator, over the same rows.
 
 Rows are paired by id if their content is equal. Pass rates without repeats use McNemar's exact test; everything else,
-and every interval, is a bootstrap over pairs. P-values are adjusted by Holm over all evaluators.
+and every interval, is a bootstrap over pairs. P-values are adjusted for all evaluators by Holm's method.
 """
 
 from collections.abc import Sequence
@@ -244,7 +244,7 @@ def _score_difference(base: FloatArray, candidate: FloatArray, means: FloatArray
 
 
 def _worst_rows(sides: _PairedScores, regressed: NDArray[np.int64], pairs: RowPairs, rows: bytes) -> list[RowChange]:
-    """Regressed rows, the largest loss first."""
+    """Regressed rows, largest loss first."""
     is_scored = _both_present(*sides.row_scores)
     old = np.where(is_scored, sides.row_scores[0], sides.base)
     new = np.where(is_scored, sides.row_scores[1], sides.candidate)

@@ -20,7 +20,7 @@ class Latencies(msgspec.Struct, frozen=True):
 
 
 class SliceSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures of the rows that have one value in a column."""
+    """Statistics of the rows with the same value in a column."""
 
     value: Any
     n: int
@@ -31,13 +31,13 @@ class SliceSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvaluatorSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures of one evaluator for a variant."""
+    """Statistics of one evaluator for a variant."""
 
     name: str
     n: int
-    """Rows that count: scored at least once, or failed."""
+    """Number of rows that count: scored at least once, or failed."""
     errors: int
-    """Cells with an evaluator error. They don't count elsewhere."""
+    """Number of cells with an evaluator error. They are left out of the other figures."""
     skipped: int
     pass_rate: float | None
     """Null if the evaluator only gives scores."""
@@ -47,16 +47,16 @@ class EvaluatorSummary(msgspec.Struct, frozen=True, kw_only=True):
     mean: float | None
     mean_ci: Interval | None
     flaky: int | None
-    """Rows whose repeats differ; null without repeats."""
+    """Number of rows whose repeats differ; null without repeats."""
     slices: list[SliceSummary] | None = None
 
 
 class VariantSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures of a variant, with those of each evaluator."""
+    """Statistics of a variant, including those of each evaluator."""
 
     name: str
     cells: int
-    """Cells that were run, including failed ones."""
+    """Number of cells that were run, including failed ones."""
     failed: int
     cost: float | None
     latency: Latencies
@@ -64,7 +64,7 @@ class VariantSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvaluationSummary(msgspec.Struct, frozen=True):
-    """Figures of an evaluation, based on the results so far."""
+    """Statistics of an evaluation, based on the results so far."""
 
     variants: list[VariantSummary]
 
@@ -77,12 +77,12 @@ class RowChange(msgspec.Struct, frozen=True, kw_only=True):
 
     row: str
     base: float
-    """The mean score, or the pass share if there are no scores."""
+    """The mean score or, without scores, the share of repeats that passed."""
     candidate: float
 
 
 class ScoreDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """Difference of the mean scores of paired rows, if scores are more than passed or failed."""
+    """Difference between the mean scores of paired rows, unless all scores are 0 or 1."""
 
     base: float
     candidate: float
@@ -95,10 +95,10 @@ class EvaluatorComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     measure: Measure
-    """Whether `base` and `candidate` are pass rates, or means if the evaluator only gives scores."""
+    """Whether `base` and `candidate` are pass rates or, if the evaluator only gives scores, mean scores."""
     paired: int
     unpaired: int
-    """Rows of equal content that count on one side only."""
+    """Number of rows that exist or count on one side only."""
     base: float | None
     candidate: float | None
     difference: float | None
@@ -106,28 +106,28 @@ class EvaluatorComparison(msgspec.Struct, frozen=True, kw_only=True):
     test: Literal["mcnemar-exact", "paired-bootstrap"]
     p: float | None
     p_adjusted: float | None
-    """P-value after Holm's correction over all evaluators."""
+    """P-value after Holm's correction for all evaluators."""
     verdict: Verdict
     regressions: int
-    """Rows that passed in base and fail in candidate, by majority over repeats."""
+    """Number of rows that passed in base and fail in candidate, by majority of their repeats."""
     fixes: int
     cases_needed: int | None
-    """If the verdict is unclear: the number of similar rows that would decide it; null if no number would."""
+    """If the verdict is unclear, how many similar rows would decide it; null if no number would."""
     score: ScoreDifference | None = None
     worst: list[RowChange] = []
-    """Regressed rows, the largest loss first; possibly truncated."""
+    """Regressed rows, largest loss first. The list may be truncated."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Comparison of a candidate with a base."""
 
     base: str
-    """Reference of the base variant, such as `ev_2a:base`."""
+    """Reference to the base variant, such as `ev_2a:base`."""
     candidate: str
     margin: float
     evaluators: list[EvaluatorComparison]
     changed: list[str] = []
-    """Rows whose content differs. They are left out of all figures; possibly truncated."""
+    """Ids of rows whose content differs; they are left out of all figures. The list may be truncated."""
     changed_count: int = 0
     only_in_base: list[str] = []
     """Evaluators that the candidate lacks."""

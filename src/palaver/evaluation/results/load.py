@@ -94,7 +94,7 @@ def compared_variant(results: ResultArrays, variant: str | None, pointer: str) -
         return ComparedVariant(results, 0)
     if variant not in names:
         problem = "Missing variant" if variant is None else f"Variant {variant[:80]!r} not found"
-        raise InvalidValue(f"{problem}. {results.id} has: {', '.join(names)}.", pointer=pointer)
+        raise InvalidValue(f"{problem}. Available in {results.id}: {', '.join(names)}.", pointer=pointer)
     return ComparedVariant(results, names.index(variant))
 
 

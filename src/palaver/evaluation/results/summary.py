@@ -147,7 +147,7 @@ def mean_or_none(values: FloatArray) -> float | None:
 
 
 class _IntervalBatch:
-    """Collects columns whose intervals are then drawn together."""
+    """Collects columns whose intervals are then drawn in one go."""
 
     def __init__(self) -> None:
         self._columns: list[FloatArray] = []

@@ -3,7 +3,7 @@
     call             calls of a workflow: rate limit, timeout, retries, cost
     cell             one cell: row, call and scores
     local            a whole evaluation in this process
-    manual_case      cases and answers that were written down, without a run
+    manual_case      manually written cases and answers, without a run
     progress         speed and remaining time
     rate_limit       a rate limit shared by all processes
     result_writer    results as they are stored, written in batches

@@ -1,4 +1,4 @@
-"""Cases and answers that were written down, without a run: for trying an evaluator, and for recorded answers."""
+"""Manually written cases and answers, without a run: for trying an evaluator, and for recorded answers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
@@ -44,7 +44,7 @@ class ManualTurn(_ManualAnswer, frozen=True, kw_only=True):
     user: Any = None
     """The user's message: text, or a message in any dialect."""
     expect: Any = None
-    """The checks of a script's turn."""
+    """Expectations of the turn, as in a script."""
 
 
 class ManualFlags(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class ManualCase(_ManualAnswer, frozen=True, kw_only=True):
     expected: Any | UnsetType = UNSET
     """The expected answer."""
     flags: ManualFlags | None = None
-    """Properties of the workflow (default: derived from the output)."""
+    """Properties of the workflow (default: inferred from the output)."""
     history: Any = None
     """The messages that were sent: text, or messages in any dialect."""
     turns: Annotated[tuple[ManualTurn, ...], Meta(min_length=1, max_length=1_000)] | None = None

@@ -11,7 +11,7 @@ RecentCells = tuple[int, datetime, datetime]
 
 
 class EvaluationProgress(msgspec.Struct, frozen=True):
-    """Both are None before two cells have ended, and after the evaluation has."""
+    """Both are None until two cells have ended, and once the evaluation has ended."""
 
     rate: float | None = None
     """Cells per second."""

@@ -384,7 +384,8 @@ def _graph_chat_function(graph: Any, name: str) -> Callable[..., Any]:
     takes_list = keys is None and _input_is_list(graph)
     if keys is not None and "messages" not in keys:
         raise ChatWithoutMessages(
-            f"{name} is declared as a chat, but its state has no 'messages'. Add them, or declare it with workflow(…)."
+            f"{name} is declared as a chat, but its state has no 'messages'."
+            " Add this key, or declare it with workflow(…)."
         )
     # A state key with the same name takes precedence.
     resume_argument = {RESUME_INPUT: _Argument(Any)} if graph.checkpointer and RESUME_INPUT not in (keys or {}) else {}

@@ -36,7 +36,7 @@ def negotiate(headers: Mapping[str, str], flags: Mapping[str, bool], offers: Seq
         raise NotAcceptable("This route does not stream. Omit flags.stream or use /invoke.", supported=offers)
     media_type = choose_media_type(headers.get("accept"), allowed)
     if media_type is None:
-        suffix = "" if stream is None else f" with flags.stream {str(stream).lower()}"
+        suffix = "" if stream is None else f" if flags.stream is {str(stream).lower()}"
         raise NotAcceptable(
             f"None of the accepted media types is available{suffix}. Accept {' or '.join(allowed)}.", supported=allowed
         )

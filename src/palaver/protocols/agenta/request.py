@@ -154,7 +154,7 @@ def _session(body: _Object, headers: Mapping[str, str]) -> str | None:
         return session
     for source, value in (
         ("The header x-ag-session-id", headers.get("x-ag-session-id")),
-        ("ag.session.id in the header baggage", _baggage(headers.get("baggage", ""))),
+        ("ag.session.id in the baggage header", _baggage(headers.get("baggage", ""))),
     ):
         if value is not None:
             if not _SESSION.fullmatch(value):

@@ -268,7 +268,7 @@ def _check_content(fields: JsonFields, role: str) -> None:
         if not isinstance(part, dict):
             raise InvalidType(f"A content part must be an object, not {json_type_name(part)}.", pointer=pointer)
         if not _is_part(cast("_Object", part)):
-            raise InvalidValue(f"Invalid content part: must be a valid {_PART_TYPES}.", pointer=pointer)
+            raise InvalidValue(f"Invalid content part: must be a valid {_PART_TYPES} part.", pointer=pointer)
 
 
 def _is_part(part: _Object) -> bool:

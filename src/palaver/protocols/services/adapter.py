@@ -174,7 +174,7 @@ def _readme_inputs(schema: Mapping[str, Any]) -> str:
         for name, input_schema in properties.items()
         if name != "messages"
     ]
-    return "\n".join(["| input | type | required | |", "|---|---|---|---|", *rows]) if rows else ""
+    return "\n".join(["| input | type | required | description |", "|---|---|---|---|", *rows]) if rows else ""
 
 
 def _readme_type(schema: Any) -> str:

@@ -29,7 +29,7 @@ testsets            test sets, and their parts as responses
 thread_files        import and export of threads
 thread_messages     messages of a thread, and turns that are answered by a run
 threads             threads, and their parts as responses
-trace_export        traces as lines of JSON, or as HTML
+trace_export        traces as JSON Lines, or as HTML
 trace_views         traces, spans and sessions as responses, and queries for them
 traces              traces, their scores, and their spans
 variants            variants of workflows, their versions and files

@@ -180,14 +180,14 @@ _PROTOCOL = "board"
 _CANCEL_BATCH_SIZE = 100  # Per transaction, so that other writers are not blocked for long.
 
 Which = Literal["all", "empty", "failed"]
-"""`empty`: cells without a run; `failed`: cells whose run failed, was cancelled or interrupted."""
+"""`empty`: cells without a run; `failed`: cells whose run failed, or was cancelled or interrupted."""
 
 
 class RunBoard(msgspec.Struct, frozen=True, kw_only=True):
     """The cells to run."""
 
     cells: Which | list[tuple[str, str]] = "all"
-    """A group of cells, or a list of rows and columns."""
+    """A group of cells, or a list of pairs of a row and a column."""
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=16)] = 4
     """Maximum number of concurrent runs."""
 
@@ -213,7 +213,7 @@ class CancelledRuns(msgspec.Struct, frozen=True):
 
 
 class _ResolvedColumn(msgspec.Struct, frozen=True):
-    """The workflow, variant and parameters of a column, resolved when cells are run."""
+    """The workflow, variant and parameters of a column, resolved when its cells are run."""
 
     workflow: Workflow
     resolved: ResolvedVariant

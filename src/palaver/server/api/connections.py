@@ -99,7 +99,7 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: TimeoutSeconds = 60
     """Timeout for the first byte of a response and between bytes, in seconds."""
     dry_run: bool = False
-    """Only return what would be connected."""
+    """Return what would be connected, without connecting it."""
 
 
 ConnectionName = Annotated[str, PathParameter(description="Name of the connection.")]

@@ -60,10 +60,10 @@ CALLER = "palaver.caller"
 NDJSON = "application/x-ndjson"
 _NO_NUL = r"^[^\x00]*$"
 Limit = Annotated[int, QueryParameter(ge=1, le=200, description="Maximum number of items.")]
-After = Annotated[str | None, QueryParameter(description="Cursor: `next` of the previous page.")]
+After = Annotated[str | None, QueryParameter(description="Cursor: the value of `next` on the previous page.")]
 Search = Annotated[
     str | None,
-    QueryParameter(pattern=_NO_NUL, max_length=200, description="Text to search for, matched literally."),
+    QueryParameter(pattern=_NO_NUL, max_length=200, description="Text to search for, without wildcards."),
 ]
 Filter = Annotated[str | None, QueryParameter(pattern=_NO_NUL, max_length=200)]
 FreeText = Annotated[str, msgspec.Meta(pattern=_NO_NUL, max_length=4_000)]

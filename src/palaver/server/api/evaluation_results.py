@@ -189,9 +189,7 @@ OfStatus = Annotated[
 ]
 Passed = Annotated[
     bool | None,
-    QueryParameter(
-        description="Whether the result passed, according to `evaluator` if given, otherwise to any evaluator."
-    ),
+    QueryParameter(description="Whether the result passed, according to `evaluator`, or to any evaluator if omitted."),
 ]
 Flaky = Annotated[bool, QueryParameter(description="Only rows whose repeats disagree.")]
 Regression = Annotated[
@@ -253,7 +251,7 @@ class EvaluationResultController(ApiController):
     @get(
         "/{evaluation:str}/results/{cell:str}",
         operation_id="get_result",
-        summary="Get a result with its input, expected value, output and scores",
+        summary="Get a result with its input, expected answer, output and scores",
     )
     async def get_result(
         self, request: ApiRequest, evaluation: FromPath[str], cell: FromPath[str]
@@ -299,9 +297,7 @@ def _neighbour_ids(plan: Plan, cell: int, total: int) -> dict[str, Any]:
 
 Column = Annotated[
     str | None,
-    QueryParameter(
-        name="slice", max_length=1_000, description="A test set column whose values the summary is broken down by."
-    ),
+    QueryParameter(name="slice", max_length=1_000, description="Test set column to group the summary by."),
 ]
 VARIANT_DESCRIPTION = "A variant of an evaluation: `ev_…:variant`, or `ev_…` if it has only one."
 Base = Annotated[str, QueryParameter(min_length=1, max_length=300, description=VARIANT_DESCRIPTION)]

@@ -19,7 +19,7 @@ from palaver.storage.evaluations.results import ResultDetail, StoredResult, Stor
 
 EvaluationState = Literal["queued", "running", "succeeded", "partly", "failed", "cancelled"]
 CellStatus = Literal["done", "failed"]
-"""Status of a recorded cell; cells without a result are pending, running or cancelled."""
+"""Status of a recorded cell; cells without a result are queued, running or cancelled."""
 ScoreStatus = Literal["scored", "skipped", "error"]
 EvaluatorOrigin = Literal["built_in", "author"]
 Which = Literal["failed", "errors", "all"]
@@ -55,17 +55,17 @@ class EvaluationHead(msgspec.Struct, frozen=True, kw_only=True):
     testset: EvaluationTestset
     repeats: int
     total: int
-    """Cells: rows × variants × repeats."""
+    """Number of cells: rows × variants × repeats."""
     done: int
-    """Cells that have an answer and scores."""
+    """Number of cells with an answer and scores."""
     failed: int
-    """Cells whose run failed."""
+    """Number of cells whose run failed."""
     errors: int
     """Number of evaluator errors."""
     cost: float | None
     """Known cost of all calls, in US dollars."""
     score_cost: float | None
-    """Cost of evaluators that call models."""
+    """Known cost of evaluators that call models, in US dollars."""
     key: str | None
     created_at: Timestamp
     started_at: Timestamp | None
@@ -85,7 +85,7 @@ class EvaluationView(EvaluationHead, frozen=True, kw_only=True):
     """An evaluation with its configuration; summary and results have separate routes."""
 
     variants: Sequence[PlannedVariant]
-    """The variants, with their parameters, flags and columns as of the creation of the evaluation."""
+    """The variants, with the parameters, flags and columns that they had when the evaluation was created."""
     evaluators: Sequence[PlannedEvaluator]
     rows: int
     """Number of test set rows in the evaluation."""
@@ -177,11 +177,11 @@ class CaseCallView(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool = False
     turn: int = 0
     index: int = 0
-    """Position among all calls of the case."""
+    """Position among all tool calls of the result."""
 
 
 class TurnView(msgspec.Struct, frozen=True, kw_only=True):
-    """One turn of a case; a case without a script has one."""
+    """One turn of a conversation. Without a script, there is only one."""
 
     user: Message | None = None
     messages: Sequence[Message] = ()
@@ -200,17 +200,17 @@ class TurnView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultView(ResultRow, frozen=True, kw_only=True):
-    """A result with its full input, expected value and output."""
+    """A result with its full input, expected answer and output."""
 
     inputs: Mapping[str, Any]
     expected: Any | UnsetType = UNSET
-    """Absent if the row has no expected value."""
+    """Absent if the row has no expected answer."""
     history: Sequence[Message]
     """The messages that were sent."""
     messages: Sequence[Message]
-    """The messages of the answer, of all turns."""
+    """The messages of the answer, in all turns."""
     value: Any | UnsetType = UNSET
-    """The value that the workflow returned; absent for a chat."""
+    """The value that the workflow returned; absent if the workflow is a chat."""
     text: str
     notes: Sequence[str] = ()
     tool_calls: Sequence[CaseCallView] = ()
@@ -220,7 +220,7 @@ class ResultView(ResultRow, frozen=True, kw_only=True):
     repeats: list[str]
     """The ids of this row's cells with the same variant, including this one, in the order of repeats."""
     others: Mapping[str, str]
-    """The id of the cell with the same row and repeat, by variant name."""
+    """The ids of the cells with the same row and repeat, by variant name."""
     previous: str | None
     """The id of the previous row's cell with the same variant and repeat."""
     next: str | None
@@ -412,7 +412,7 @@ def _turn_view(turn: dict[str, Any]) -> TurnView:
 
 
 def _single_turn_view(result: StoredResult, body: dict[str, Any]) -> TurnView:
-    """Return the only turn of a case without a script, which is not stored separately."""
+    """Return the only turn of a conversation without a script, which is not stored separately."""
     users = [message for message in body.get("history", ()) if message.get("role") == "user"]
     shared = {name: body[name] for name in ("messages", "text", "notes", "tool_calls", "value") if name in body}
     return TurnView(

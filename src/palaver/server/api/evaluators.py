@@ -66,7 +66,7 @@ class EvaluatorController(ApiController):
     @post(
         "/{key:str}/try",
         operation_id="try_evaluator",
-        summary="Try an evaluator on a case, without an evaluation",
+        summary="Try an evaluator on a manually written case, without an evaluation",
         status_code=200,
         operation_class=operation_with_body(TrialRequest),
     )

@@ -76,7 +76,7 @@ class FeedbackRow(msgspec.Struct, frozen=True, kw_only=True):
     asked: Any = msgspec.field(name="in")
     answered: Any = msgspec.field(name="out")
     source: dict[str, str | None]
-    """The source to pass when adding it to a test set."""
+    """The `source` to send when adding the answer to a test set."""
     created_at: Timestamp
 
 

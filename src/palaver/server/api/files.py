@@ -85,7 +85,7 @@ class FileView(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     created_at: Timestamp
     expires_at: Timestamp | None
-    """When it is deleted unless it is referenced by then; null once it is referenced."""
+    """When the file is deleted, unless it is referenced by then; null once it is referenced."""
 
 
 def upload_operation(*media_types: str) -> type[Operation]:
@@ -117,7 +117,7 @@ class FileController(ApiController):
 
     @post(
         operation_id="upload_file",
-        summary="Upload a file as the body, with its name in x-palaver-filename",
+        summary="Upload a file, sent as the body, with its name in the header x-palaver-filename",
         operation_class=upload_operation("*/*"),
     )
     async def upload_file(self, request: ApiRequest) -> Response[FileView]:
@@ -182,11 +182,14 @@ def _delete(db: Connection, project: str, file: str, check: Callable[[StoredFile
 def _media_type(exchange: Exchange) -> str:
     declared = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
     if declared.startswith(FORM_TYPES):
-        raise UnsupportedMediaType("Forms are not supported. Send the file as the body, with its own content-type.")
+        raise UnsupportedMediaType(
+            "Form uploads are not supported. "
+            "Send the file as the request body, with its media type as the Content-Type."
+        )
     if not _MEDIA_TYPE.fullmatch(declared):
-        raise UnsupportedMediaType("Missing or invalid content-type. Send the media type of the file, e.g. image/png.")
+        raise UnsupportedMediaType("Missing or invalid Content-Type. Send the media type of the file, e.g. image/png.")
     if exchange.headers.get("content-encoding", "identity") != "identity":
-        raise UnsupportedMediaType("content-encoding is not supported. Send the file uncompressed.")
+        raise UnsupportedMediaType("Content-Encoding is not supported. Send the file uncompressed.")
     return declared
 
 
@@ -240,7 +243,7 @@ async def upload_chunks(exchange: Exchange, settings: Settings, max_bytes: int) 
             yield data
         has_more = message.get("more_body", False)
     if is_empty:
-        raise InvalidBody("The body is empty. Send the file as the body.")
+        raise InvalidBody("The request body is empty. Send the file as the body.")
 
 
 def _too_large(max_bytes: int) -> TooLarge:
@@ -294,6 +297,7 @@ class _ExtractOperation(Operation):
         )
         body = Schema(
             type=OpenAPIType.OBJECT,
+            description="A JSON value that may contain a conversation.",
             properties={"value": Schema(description="Any JSON value."), "prefer": side},
             required=["value"],
         )

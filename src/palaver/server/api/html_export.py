@@ -95,7 +95,7 @@ def message_article(message: Message, note: str = "", max_chars: int | None = No
 
 
 def escape_text(value: object, max_chars: int | None = None) -> str:
-    """Escape a string, or any other value as JSON; long texts are cut with a note."""
+    """Escape a string, or any other value as JSON; long text is truncated with a note."""
     text = value if isinstance(value, str) else json.encode(value).decode()
     if max_chars is None or len(text) <= max_chars:
         return escape(text)

@@ -214,7 +214,7 @@ class SessionController(ApiController):
 
     @post(
         operation_id="log_in",
-        summary="Log in with an API key, for a session cookie",
+        summary="Log in with an API key and get a session cookie",
         status_code=204,
         operation_class=operation_with_body(Login),
     )

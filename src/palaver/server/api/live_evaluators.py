@@ -58,9 +58,9 @@ class NewLiveEvaluator(msgspec.Struct, frozen=True, kw_only=True):
     evaluators: EvaluatorList
     """The evaluators that score the traces."""
     per_minute: PerMinute = 60
-    """Maximum number of cases per minute, over all processes."""
+    """Maximum number of traces or sessions to score per minute, across all processes."""
     session: bool = False
-    """Score whole sessions, once they are idle."""
+    """Whether to score whole sessions, once they are idle, instead of traces."""
     enabled: bool = True
     """Whether it scores new traces."""
 
@@ -76,9 +76,9 @@ class LiveEvaluatorPatch(msgspec.Struct, frozen=True, kw_only=True):
     evaluators: EvaluatorList | UnsetType = UNSET
     """The evaluators that score the traces."""
     per_minute: PerMinute | UnsetType = UNSET
-    """Maximum number of cases per minute, over all processes."""
+    """Maximum number of traces or sessions to score per minute, across all processes."""
     session: bool | UnsetType = UNSET
-    """Score whole sessions, once they are idle."""
+    """Whether to score whole sessions, once they are idle, instead of traces."""
     enabled: bool | UnsetType = UNSET
     """Whether it scores new traces."""
 
@@ -119,10 +119,10 @@ class LiveEvaluatorStats(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of a live evaluator, in chronological order."""
 
     waiting: int
-    """Selected traces or sessions that have not been scored yet."""
+    """Number of selected traces or sessions that have not been scored yet."""
     done: int
     dropped: int
-    """Waiting traces or sessions that were dropped, oldest first, because `per_minute` was exceeded."""
+    """Number of waiting traces or sessions that were dropped, oldest first, because `per_minute` was exceeded."""
     data: list[LiveEvaluatorStat]
 
 

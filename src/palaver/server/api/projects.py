@@ -125,7 +125,7 @@ def _close_project(db: Connection, name: str, confirm: str | None) -> list[str]:
     if projects.get_project(db, name) is None:
         raise NotFound(f"Project {name[:40]!r} not found.")
     if confirm != name:
-        raise InvalidValue(f"This erases all data of the project. Confirm with ?confirm={name}.")
+        raise InvalidValue(f"This erases all of the project's data. Confirm with ?confirm={name}.")
     if projects.has_active_runs(db, name):
         raise StillRunning(f"The project {name!r} has active runs. Cancel them, or wait until they have finished.")
     return projects.revoke_access(db, name)
@@ -138,7 +138,7 @@ async def _erase_project_data(database: Database, name: str) -> None:
         while await database.write(projects.delete_project_batch, name):
             pass
     except PalaverError as error:
-        log.warning("The project %r was only partly erased. Erase it again: %s", name, error.message)
+        log.warning("The project %r was only partly erased: %s Erase it again.", name, error.message)
 
 
 def _project_row(project: Project) -> ProjectRow:

@@ -42,7 +42,7 @@ class NewReview(msgspec.Struct, frozen=True, kw_only=True):
     reviewers: Annotated[int, Meta(ge=1, le=50)] = 1
     """Number of reviewers who should answer each item."""
     blind: bool = True
-    """Hide scores and variants, and show expected values only on request."""
+    """Hide scores and variants, and show expected answers only on request."""
 
 
 class ReviewPatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,13 +91,13 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
 
     items: int
     gone: int
-    """Items whose result or trace was deleted; reviewers do not get them."""
+    """Number of items whose result or trace was deleted; reviewers do not get them."""
     done: int
-    """Items with enough answers."""
+    """Number of items with enough answers."""
     answers: int
-    """Answers so far, one per reviewer and item."""
+    """Number of answers so far, one per reviewer and item."""
     wanted: int
-    """Answers that are needed in total."""
+    """Number of answers needed in total."""
     reviewers: list[ReviewerProgressView]
 
 
@@ -118,15 +118,15 @@ class ContentView(msgspec.Struct, frozen=True, kw_only=True):
 
     inputs: Mapping[str, Any]
     expected: Any | UnsetType = UNSET
-    """Absent if there is no expected value, or if the review is blind."""
+    """Absent if there is no expected answer, or if the review is blind."""
     has_expected: bool
-    """Whether there is an expected value."""
+    """Whether there is an expected answer."""
     history: Sequence[Message]
     """The messages that were sent."""
     messages: Sequence[Message]
-    """The messages of the answer, of all turns."""
+    """The messages of the answer to review, in all turns."""
     value: Any | UnsetType = UNSET
-    """The workflow's value; absent for a chat."""
+    """The value that the workflow returned; absent if the workflow is a chat."""
     text: str
     tool_calls: Sequence[CaseCallView]
     turns: Sequence[TurnView]
@@ -138,10 +138,10 @@ class ContentView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpectedView(msgspec.Struct, frozen=True, kw_only=True):
-    """The expected value of an item."""
+    """The expected answer of an item."""
 
     expected: Any | UnsetType = UNSET
-    """Absent if there is no expected value."""
+    """Absent if there is no expected answer."""
 
 
 class AnnotationView(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,9 +183,9 @@ class NextItem(msgspec.Struct, frozen=True, kw_only=True):
     """The next item for a reviewer."""
 
     item: ItemView | None
-    """Null if all items are answered, or leased by other reviewers."""
+    """Null if all items are answered, or reserved for other reviewers."""
     until: Timestamp | None
-    """When the reviewer's lease of the item ends."""
+    """When the reviewer's reservation of the item ends."""
     reviewer: str
     """The reviewer under whose name answers will be stored."""
     progress: ProgressView
@@ -321,7 +321,7 @@ def content_view(db: Connection, project: str, review: Review, item: ReviewItem)
 
 
 def expected_view(db: Connection, project: str, review: Review, item: ReviewItem) -> ExpectedView:
-    """Return the expected value, in a blind review too. Raises NotFound if the result is gone; traces have none."""
+    """Return the expected answer, in a blind review too. Raises NotFound if the result is gone; traces have none."""
     if review.evaluation is None:
         return ExpectedView()
     result = None if item.gone else _load_result(db, project, review.evaluation, item)

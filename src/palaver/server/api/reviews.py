@@ -221,7 +221,7 @@ class ReviewItemController(ApiController):
     @get(
         "/{review:str}/next",
         operation_id="next_review_item",
-        summary="Get your next item, reserved for you for ten minutes",
+        summary="Get your next item, which is reserved for you for ten minutes",
     )
     async def next_review_item(self, request: ApiRequest, review: FromPath[str], who: ReviewerName = None) -> NextItem:
         return await self.database.write(_next_item, caller_of(request).project, review, reviewer_of(request, who))
@@ -249,7 +249,7 @@ class ReviewItemController(ApiController):
     @get(
         "/{review:str}/items/{item:str}/expected",
         operation_id="get_review_item_expected",
-        summary="Get the expected value of an item, even in a blind review",
+        summary="Get the expected answer of an item, even in a blind review",
     )
     async def get_review_item_expected(
         self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
@@ -278,7 +278,7 @@ class ReviewItemController(ApiController):
     @post(
         "/{review:str}/items/{item:str}/skip",
         operation_id="skip_review_item",
-        summary="Skip an item for good",
+        summary="Skip an item permanently",
         status_code=200,
         operation_class=operation_with_body(ReviewerInput),
     )

@@ -39,9 +39,9 @@ DEFAULT_TURN_LIMIT = 5
 MAX_READ_BYTES = 8 * 1024 * 1024
 """A page of a session ends once this many bytes were read."""
 MAX_PART_BYTES = 256 * 1024
-"""Texts of longer conversations are shortened."""
+"""The text of longer conversations is truncated."""
 
-SessionName = Annotated[str, QueryParameter(min_length=1, max_length=1_000, description="The name of the session.")]
+SessionName = Annotated[str, QueryParameter(min_length=1, max_length=1_000, description="Name of the session.")]
 Turns = Annotated[int, QueryParameter(ge=1, le=200, description="Maximum number of traces.")]
 _decode_span = msgspec.json.Decoder(Span).decode
 
@@ -64,7 +64,7 @@ class TraceConversation(msgspec.Struct, frozen=True, kw_only=True):
     """The span that holds the messages."""
     steps: list[Step]
     cut: int = 0
-    """Number of characters left out, if the texts of a long conversation are shortened."""
+    """Number of characters left out if the text of a long conversation is truncated."""
 
 
 class OpenTraceRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ class TraceSessionController(ApiController):
     @get(
         "/traces/{trace:str}/conversation",
         operation_id="get_trace_conversation",
-        summary="Get the conversation of a trace; long texts are shortened unless whole=true",
+        summary="Get the conversation of a trace; long text is truncated unless whole=true",
     )
     async def get_trace_conversation(
         self,
@@ -140,7 +140,7 @@ class TraceSessionController(ApiController):
     @post(
         "/traces/{trace:str}/thread",
         operation_id="open_trace_as_thread",
-        summary="Get what the playground needs to continue from a trace or span; starts no run",
+        summary="Get what the playground needs to continue from a trace or span, without starting a run",
         operation_class=operation_with_body(OpenTraceRequest),
         status_code=200,
     )

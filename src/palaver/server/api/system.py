@@ -69,14 +69,14 @@ class SettingList(msgspec.Struct, frozen=True):
 
 
 class ErasureRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
-    """The user or session whose data to erase. Nothing is erased unless `dry_run` is false."""
+    """The user or session whose data is erased. Nothing is erased unless `dry_run` is false."""
 
     user: str | None = None
     """Label of the end user."""
     session: str | None = None
     """Label of the session."""
     dry_run: bool = True
-    """Only count the data."""
+    """Only count the data, without erasing it."""
 
 
 class ErasureReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class ErasureReport(msgspec.Struct, frozen=True, kw_only=True):
     spans: int = 0
     feedback: int
     running: int
-    """Active runs, which are not erased."""
+    """Number of active runs, which are not erased."""
     kept: list[dict[str, str]] = []
     """Test set rows copied from the data, which are not erased."""
     dry_run: bool
@@ -104,7 +104,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     schema: str
     """The version of the database schema."""
     processes: int
-    """Server processes that use this database, including this one."""
+    """Number of server processes that use this database, including this one."""
     workers: int
     extras: list[str]
     """Installed extras for agent frameworks."""
@@ -148,7 +148,7 @@ class SystemController(ApiController):
     @post(
         "/erase",
         operation_id="erase",
-        summary="Erase all data of a user or session; only counts it unless dry_run is false",
+        summary="Erase all data of a user or session; only counts the data unless dry_run is false",
         operation_class=operation_with_body(ErasureRequest),
         status_code=200,
     )

@@ -192,11 +192,14 @@ def _commit_import(
 def _format(exchange: Exchange) -> Format:
     declared = exchange.headers.get("content-type", "")
     if declared.strip().lower().startswith(FORM_TYPES):
-        raise UnsupportedMediaType("Forms are not supported. Send the file as the body, with its own content-type.")
+        raise UnsupportedMediaType(
+            "Form uploads are not supported. "
+            "Send the file as the request body, with its media type as the Content-Type."
+        )
     if exchange.headers.get("content-encoding", "identity") != "identity":
-        raise UnsupportedMediaType("content-encoding is not supported. Send the file uncompressed.")
+        raise UnsupportedMediaType("Content-Encoding is not supported. Send the file uncompressed.")
     if not declared:
-        raise UnsupportedMediaType(f"Missing content-type. Supported: {', '.join(MEDIA_TYPES.values())}.")
+        raise UnsupportedMediaType(f"Missing Content-Type. Supported: {', '.join(MEDIA_TYPES.values())}.")
     return format_of(declared)
 
 

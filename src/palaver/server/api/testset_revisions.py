@@ -365,7 +365,7 @@ def _accept_result(
     find_redactor: FindRedactor,
     settings: Settings,
 ) -> _PreparedCase:
-    """Make the answer the expected value of the case's row; add the row if the test set lacks it."""
+    """Make the answer the expected answer of its row; add the row if the test set lacks it."""
     if body.as_ == "script":
         raise InvalidValue("'as': 'script' is not supported for evaluation results. Omit 'as'.", pointer="/as")
     evaluation, stored_plan = evaluations.get_plan(db, project, source.run)
@@ -398,7 +398,7 @@ FilterText = Annotated[
     QueryParameter(
         name="filter",
         max_length=4_000,
-        description='Only rows with these cell values, as topic=maths or {"topic": "maths"}.',
+        description='Only rows with these cell values: topic=maths or {"topic": "maths"}.',
     ),
 ]
 
@@ -411,7 +411,7 @@ class TestSetRowController(ApiController):
     @get(
         "/{testset:str}/revisions/{revision:str}/rows",
         operation_id="list_testset_rows",
-        summary="List rows in order, with long cells shortened; pages of a search may be short",
+        summary="List rows in order, with long cells truncated; a page may have fewer rows than `limit` in a search",
     )
     async def list_testset_rows(
         self,

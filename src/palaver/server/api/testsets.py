@@ -51,7 +51,7 @@ Cells = dict[str, Any]
 
 
 class RowInput(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of a commit. Without an id, it gets that of an existing row with the same data, or a new one."""
+    """A row of a commit. Without an id, it gets the id of an existing row with the same data, or a new id."""
 
     data: Cells
     """Values by column."""
@@ -87,12 +87,12 @@ class ColumnView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: Kind
     present: int
-    """Number of rows with a value other than null."""
+    """Number of rows with a value that is not null."""
     missing: int
     """Number of rows without the column."""
     nulls: int
     looks_like: Literal["chat"] | UnsetType = UNSET
-    """Set if the values are texts that contain messages."""
+    """Set if the values are strings that contain messages."""
 
 
 class TestSetRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ class TestSetRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str
     head: int
-    """Number of the newest revision."""
+    """Number of the latest revision."""
     rows: int
     archived: bool
     created_at: Timestamp
@@ -110,7 +110,7 @@ class TestSetRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TestSetView(TestSetRow, frozen=True, kw_only=True):
-    """A test set with the columns of its newest revision."""
+    """A test set with the columns of its latest revision."""
 
     columns: list[ColumnView]
 
@@ -122,7 +122,7 @@ class NewRevision(msgspec.Struct, frozen=True, kw_only=True):
     """A commit of exactly one of `rows`, `delta` and `restore`."""
 
     base: int
-    """The revision that it is based on, which must be the newest one."""
+    """The revision that the commit is based on, which must be the latest one."""
     message: FreeText = ""
     """The commit message."""
     rows: list[RowInput] | UnsetType = UNSET
@@ -152,10 +152,10 @@ RevisionT = TypeVar("RevisionT", bound=RevisionRow)
 
 
 class RevisionView(RevisionRow, frozen=True, kw_only=True):
-    """The revision that a commit resulted in."""
+    """The revision that a commit created, or the existing one if nothing changed."""
 
     unchanged: bool = False
-    """True if no revision was created, because the newest one has the same rows."""
+    """True if no revision was created, because the latest one has the same rows."""
 
 
 class RevisionDetail(RevisionRow, frozen=True, kw_only=True):
@@ -169,16 +169,16 @@ class RevisionDetail(RevisionRow, frozen=True, kw_only=True):
 
 
 class RowView(msgspec.Struct, frozen=True, kw_only=True):
-    """A row in a list. Long cells are shortened."""
+    """A row in a list. Long cells are truncated."""
 
     id: str
     hash: str
-    """Changes with the data."""
+    """Hash of the data."""
     place: int
     """Position in the revision, starting at 0."""
     data: Cells
     cut: dict[str, int] | UnsetType = UNSET
-    """The full size, in bytes of JSON, of cells that are shortened, by column."""
+    """The full size of each truncated cell, in bytes of JSON, by column."""
 
 
 class RowDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,7 +201,7 @@ class RowDifference(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     change: Change
     moved: bool
-    """A changed row may have moved as well."""
+    """Whether the row moved. A changed row may have moved as well."""
     cells: list[CellChange]
     """The cells that differ, in full; empty if the row only moved."""
 
@@ -228,17 +228,17 @@ class DiffView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of the rows in a file, by what the import did with them."""
+    """Numbers of rows, by what the import did with them."""
 
     rows: int
     """Number of rows in the file."""
     added: int
     changed: int
-    """Rows whose key already existed, with different data."""
+    """Number of rows whose key already existed, with different data."""
     unchanged: int
     removed: int
     wrapped: int = 0
-    """Values that were not objects and became rows."""
+    """Number of values that were not objects, and became rows with a single column."""
 
 
 class ImportView(msgspec.Struct, frozen=True, kw_only=True):
@@ -277,13 +277,13 @@ class NewCase(msgspec.Struct, frozen=True, kw_only=True, rename={"as_": "as"}):
     """A thread, trace or result to add as a row."""
 
     base: int
-    """The revision that the row is added to, which must be the newest one."""
+    """The revision that the row is added to, which must be the latest one."""
     source: Source
     """Where the row comes from."""
     as_: Literal["row", "script"] = "row"
-    """A row with the whole conversation, or a script of its turns."""
+    """`row`: a row with the messages and the expected answer; `script`: a row with a script of all turns."""
     columns: dict[str, str] = {}
-    """New names of the row's columns, by default name."""
+    """New names for the columns of the row, by their default names."""
     message: FreeText = ""
     """The commit message."""
 
@@ -312,7 +312,7 @@ def revision_row(revision: Revision) -> RevisionRow:
 
 
 def revision_view(revision: Revision, *, is_new: bool = True) -> RevisionView:
-    """`is_new` is False if the newest revision already had the same rows."""
+    """`is_new` is False if the latest revision already had the same rows."""
     return _make_revision_view(RevisionView, revision, unchanged=not is_new)
 
 

@@ -41,11 +41,11 @@ Format = Literal["jsonl", "messages", "html"]
 
 
 class ThreadImportResult(msgspec.Struct, frozen=True):
-    """The result of an import. Nothing is written if any line has a fault."""
+    """The result of an import. Nothing is imported if any line is invalid."""
 
     created: int
     unchanged: int
-    """Threads that already existed with the same messages."""
+    """Number of threads that already existed with the same messages."""
     threads: list[str]
     """The ids of the created threads, in the order of the lines."""
     faults: list[dict[str, Any]]

@@ -109,7 +109,7 @@ class ThreadMessageController(ApiController):
     @get(
         "/{thread:str}/messages",
         operation_id="list_messages",
-        summary="List the messages of a branch; the first page is its end, each page oldest first",
+        summary="List the messages of a branch, page by page from its end; each page is oldest first",
     )
     async def list_messages(
         self, request: ApiRequest, thread: FromPath[str], at: At = "head", limit: Limit = 50, after: After = None

@@ -214,7 +214,7 @@ Object = dict[str, Any]
 _Id = Annotated[str, Meta(max_length=64, pattern=r"^[^\x00]*$")]
 MAX_INITIAL_MESSAGES = 2_000
 _ERASE_BATCH_SIZE = 500
-"""Runs whose spans are deleted together."""
+"""Runs whose spans are deleted in one go."""
 
 
 class ThreadCell(msgspec.Struct, frozen=True):
@@ -244,7 +244,7 @@ class CreateThread(msgspec.Struct, frozen=True, kw_only=True):
     messages: Any = ()
     """A list in any supported dialect."""
     cell: ThreadCell | None = None
-    """The board cell to show it in."""
+    """The board cell that shows the thread."""
 
 
 class ThroughNode(msgspec.Struct, frozen=True):

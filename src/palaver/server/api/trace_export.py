@@ -47,7 +47,7 @@ class TraceExportController(ApiController):
 
     @get(
         operation_id="export_traces",
-        summary="Export all spans of the matching traces, as lines of JSON",
+        summary="Export all spans of the matching traces, as JSON Lines",
         media_type=NDJSON,
     )
     async def export_traces(
@@ -99,7 +99,7 @@ async def _export_trace(
 P = ParamSpec("P")
 T = TypeVar("T")
 
-SessionName = Annotated[str, QueryParameter(min_length=1, max_length=1_000, description="The name of the session.")]
+SessionName = Annotated[str, QueryParameter(min_length=1, max_length=1_000, description="Name of the session.")]
 _HTML = "text/html"
 
 

@@ -40,7 +40,7 @@ _Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class TraceQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A query. A filter is `{"field", "op", "value"}`, `{"attribute", …}`, or an `and` or `or` of filters."""
+    """A query. A filter is `{"field", "op", "value"}`, `{"attribute", …}`, or filters joined by `and` or `or`."""
 
     filter: Any = None
     """A filter; null for all."""
@@ -53,7 +53,7 @@ class TraceQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
     """Maximum number of items."""
     after: Annotated[str, Meta(max_length=1_000)] | None = None
-    """Cursor: `next` of the previous page."""
+    """Cursor: the value of `next` on the previous page."""
 
     @property
     def query(self) -> SpanQuery:
@@ -92,7 +92,7 @@ class SpanRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceRow(SpanRow, frozen=True, kw_only=True):
-    """A trace in a list, by its root or earliest span. Tokens and cost are totals of its model calls."""
+    """A trace in a list, represented by its root or earliest span. Tokens and cost are totals of its model calls."""
 
     spans: int
     errors: int

@@ -1,6 +1,6 @@
 """/api/traces and /api/spans: traces, their scores, and their spans.
 
-A span may hold megabytes. Long parts are shortened and listed in `cut`; they can be read whole, a piece at a time.
+A span may hold megabytes. Long parts are truncated and listed in `cut`; they can be read in full, a chunk at a time.
 """
 
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ from palaver.storage.spans.traces import SkeletonSpan, SpanTreeItem
 from palaver.traces.model import Span
 
 SkeletonLimit = Annotated[int, QueryParameter(ge=1, le=5_000, description="Maximum number of spans.")]
-Parent = Annotated[str | None, QueryParameter(max_length=32, description="The span whose children to list.")]
+Parent = Annotated[str | None, QueryParameter(max_length=32, description="List the children of this span.")]
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class TraceController(ApiController):
     settings: Settings
     run_query: TraceQueryRunner
 
-    @get(operation_id="list_traces", summary="List traces, newest first, by their root or earliest span")
+    @get(operation_id="list_traces", summary="List traces, newest first, each with its root or earliest span")
     async def list_traces(
         self,
         request: ApiRequest,
@@ -186,12 +186,12 @@ PartName = Literal[
     "status_message",
 ]
 Part = Annotated[
-    PartName | None, QueryParameter(description="A shortened part to read in full, as pieces of its JSON text.")
+    PartName | None, QueryParameter(description="Truncated part to return in full, as chunks of its JSON.")
 ]
-Offset = Annotated[int, QueryParameter(ge=0, le=1 << 40, description="Number of characters of that text to skip.")]
+Offset = Annotated[int, QueryParameter(ge=0, le=1 << 40, description="Number of characters of this JSON to skip.")]
 
 MAX_INLINE_PART_BYTES = 64 * 1024
-"""Texts in longer parts are shortened."""
+"""The strings in longer parts are truncated."""
 MAX_SHORTENED_TEXT_CHARS = 8 * 1024
 MAX_SHORTENED_PART_BYTES = 256 * 1024
 """Parts that are still longer are left empty."""
@@ -200,21 +200,21 @@ _EMPTY_PARTS: dict[str, Any] = {"attributes": {}, "parameters": {}, "inputs": No
 
 
 class Record(Span, frozen=True, kw_only=True):
-    """A span with its content. Long parts are shortened."""
+    """A span with its content. Long parts are truncated."""
 
     cut: dict[str, int] = msgspec.field(default_factory=dict[str, int])
-    """The full length, in characters of JSON, of parts that are shortened, by name."""
+    """The full length of each truncated part, in characters of JSON, by name."""
 
 
 class PartPiece(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of the JSON text of a part."""
+    """A chunk of a part's JSON."""
 
     part: PartName
     offset: int
     total: int
     text: str
     next: int | None
-    """The offset of the next piece."""
+    """The offset of the next chunk; null for the last one."""
 
 
 class SpanController(ApiController):
@@ -239,7 +239,7 @@ class SpanController(ApiController):
     @get(
         "/{trace:str}/{span:str}",
         operation_id="get_span",
-        summary="Get a span; with part, the full text of a shortened part",
+        summary="Get a span; with part, the full content of a truncated part",
     )
     async def get_span(
         self, request: ApiRequest, trace: FromPath[str], span: FromPath[str], part: Part = None, offset: Offset = 0
@@ -275,7 +275,7 @@ def _shorten_part(name: str, raw: msgspec.Raw) -> msgspec.Raw:
 
 
 def shorten_texts(value: Any) -> Any:
-    """Cut each text in a JSON value to MAX_SHORTENED_TEXT_CHARS."""
+    """Truncate each string in a JSON value to MAX_SHORTENED_TEXT_CHARS."""
     match value:
         case str():
             return value[:MAX_SHORTENED_TEXT_CHARS]

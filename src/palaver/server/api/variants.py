@@ -89,7 +89,7 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
     """A new version of a variant's parameters."""
 
     base: int
-    """The version that it is based on, which must be the newest one."""
+    """The version that the new one is based on, which must be the latest one."""
     parameters: dict[str, Any]
     message: FreeText = ""
 
@@ -108,10 +108,10 @@ class VariantRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VariantView(VariantRow, frozen=True, kw_only=True):
-    """A variant with the parameters of its newest version."""
+    """A variant with the parameters of its latest version."""
 
     parameters: Mapping[str, Any]
-    """Parameters of the newest version."""
+    """Parameters of the latest version."""
     fits: bool
     """Whether the current workflow accepts the parameters."""
     faults: list[dict[str, Any]]
@@ -132,7 +132,7 @@ class VersionView(VersionRow, frozen=True, kw_only=True):
 
     parameters: Mapping[str, Any]
     unchanged: bool | UnsetType = UNSET
-    """True if no version was created, because the newest one has the same parameters."""
+    """True if no version was created, because the latest one has the same parameters."""
 
 
 class VariantDiff(msgspec.Struct, frozen=True):
@@ -150,7 +150,7 @@ def version_row(version: Version) -> VersionRow:
 
 
 def version_view(version: Version, *, is_new: bool = True) -> VersionView:
-    """`is_new` is False if the newest version already had the same parameters."""
+    """`is_new` is False if the latest version already had the same parameters."""
     unchanged = UNSET if is_new else True
     return make_view(VersionView, version, version=version.number, key=_key_id(version), unchanged=unchanged)
 
@@ -187,7 +187,7 @@ class VariantViews:
 
 
 class VariantImportResult(msgspec.Struct, frozen=True):
-    """The result of an import. Nothing is written if any line has a fault."""
+    """The result of an import. Nothing is imported if any line is invalid."""
 
     created: int
     updated: int
@@ -216,7 +216,7 @@ class VariantFileController(ApiController):
     @post(
         "/import",
         operation_id="import_variants",
-        summary="Import variants, committing those that differ",
+        summary="Import variants; those that differ get a new version",
         operation_class=operation_with_body(VariantFile, NDJSON),
         status_code=200,
     )
@@ -414,7 +414,7 @@ class VariantController(ApiController):
     @get(
         "/variants/{variant:str}/diff",
         operation_id="compare_variants",
-        summary="Compare two versions; `to` may be of another variant, e.g. name:1",
+        summary="Compare two versions; either may belong to another variant, e.g. name:1",
     )
     async def compare_variants(
         self,
@@ -446,5 +446,5 @@ def _find_version(db: Connection, project: str, variant: Variant, text: str) -> 
 
 def _check_editable(request: ApiRequest, variant: Variant) -> None:
     if variant.name == DEFAULT_VARIANT:
-        reason = "This variant is defined by the code. Change the code or create another variant."
+        reason = "This variant is defined in code. Change the code, or create another variant."
         raise MethodNotAllowed(request.method, request.scope["path"], allowed=["GET"], reason=reason)

@@ -62,7 +62,7 @@ class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkflowVariant(msgspec.Struct, frozen=True):
-    """A variant, with the number of its newest version."""
+    """A variant, with the number of its latest version."""
 
     id: str
     name: str

@@ -52,7 +52,7 @@ class NodeFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ThreadFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a file: a thread with all branches, each message after its parent."""
+    """A thread with all its branches, in which each message comes after its parent."""
 
     palaver: Literal["thread/1"]
     id: str

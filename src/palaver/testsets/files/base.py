@@ -116,11 +116,15 @@ def format_of(name: str) -> Format:
 _decode = msgspec.json.Decoder().decode
 
 
+class RowNumber(int):
+    """The number of a row, from 1, in a format without lines. Errors then say "Row 5" instead of "Line 5"."""
+
+
 class FileRow(msgspec.Struct, frozen=True, gc=False):
     data: dict[str, Any]
     meta: dict[str, Any] | None = None
     line: int = 0
-    """The line in which the row begins, from 1; in Parquet, the row number."""
+    """The line in which the row begins, from 1; in Parquet, a `RowNumber`."""
 
 
 class FileReport:
@@ -146,8 +150,18 @@ class RowReader(Protocol):
     def end(self) -> Iterable[FileRow]: ...
 
 
+def describe_line(line: int) -> str:
+    """Return the location of an error in a file, such as `Line 5`."""
+    return f"{'Row' if isinstance(line, RowNumber) else 'Line'} {line}"
+
+
 def line_error(line: int, message: str) -> InvalidValue:
-    return InvalidValue(f"Line {line}: {message}", pointer=f"/lines/{line}", details={"line": line})
+    return InvalidValue(f"{describe_line(line)}: {message}", pointer=f"/lines/{line}", details={"line": int(line)})
+
+
+def file_error(line: int, message: str) -> InvalidValue:
+    """Return an error that concerns the whole file; only its details name the line."""
+    return InvalidValue(message, pointer=f"/lines/{line}", details={"line": line})
 
 
 def decode_json(text: bytes, line: int) -> Any:
@@ -182,7 +196,7 @@ def make_file_row(value: Any, text: bytes, line: int, report: FileReport, limits
 def check_row(fields: dict[str, Any], text: bytes, line: int, limits: TestsetLimits) -> None:
     """Check size and depth. Most rows are cleared by the size of their text alone."""
     if len(text) > limits.row_bytes:
-        limits.check_row(len(json.encode(fields)), f"Line {line}")
+        limits.check_row(len(json.encode(fields)), describe_line(line))
     if len(text) > 2 * json.MAX_DEPTH and text.count(b"[") + text.count(b"{") > json.MAX_DEPTH:
         check_depth(fields, line)
 

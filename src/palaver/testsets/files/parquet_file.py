@@ -16,7 +16,15 @@ import msgspec
 from palaver.core import json
 from palaver.errors import NotImplementedYet, TooLarge
 from palaver.testsets.files import base
-from palaver.testsets.files.base import FileReport, FileRow, check_row, decode_json, line_error, object_encoder
+from palaver.testsets.files.base import (
+    FileReport,
+    FileRow,
+    check_row,
+    decode_json,
+    file_error,
+    line_error,
+    object_encoder,
+)
 from palaver.testsets.limits import TestsetLimits
 
 _JSON_COLUMNS_KEY = b"palaver.json"
@@ -63,7 +71,7 @@ class ParquetReader:
                 for batch in file.iter_batches(batch_size=_READ_BATCH_ROWS):
                     yield from self._make_rows(batch, columns)
             except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:  # Dates beyond Python's range.
-                raise line_error(self.report.rows + 1, f"invalid or unsupported Parquet file: {error}.") from None
+                raise file_error(self.report.rows + 1, f"Invalid or unsupported Parquet file: {error}.") from None
 
     def _check_limits(self, footer: Any) -> None:
         self._limits.check_rows(footer.num_rows)
@@ -75,7 +83,7 @@ class ParquetReader:
         cells = [values.to_pylist() for values in batch.columns]
         for index in range(batch.num_rows):
             self.report.rows += 1
-            line = self.report.rows
+            line = base.RowNumber(self.report.rows)
             data: dict[str, Any] = {}
             meta: dict[str, Any] = {}
             for column, column_cells in zip(columns, cells, strict=True):
@@ -173,7 +181,7 @@ def _read_columns(schema: Any, arrow: Any) -> list[_Column]:
         metadata: dict[bytes, bytes] = schema.metadata or {}
         json_columns = msgspec.json.decode(metadata.get(_JSON_COLUMNS_KEY, b"[]"), type=set[str])
     except msgspec.MsgspecError:
-        raise line_error(1, "the metadata key palaver.json must contain a list of column names.") from None
+        raise file_error(1, "The metadata key palaver.json must contain a list of column names.") from None
     columns: list[_Column] = []
     for field in schema:
         reserved_name = field.name if field.name in base.RESERVED_COLUMNS else None
@@ -186,7 +194,7 @@ def _read_columns(schema: Any, arrow: Any) -> list[_Column]:
         )
         columns.append(_Column(field.name if reserved_name else base.unescape_name(field.name), reserved_name, convert))
     if len({(column.name, column.reserved_name) for column in columns}) < len(columns):
-        raise line_error(1, "two columns have the same name.")
+        raise file_error(1, "Two columns have the same name.")
     return columns
 
 
@@ -197,7 +205,7 @@ def _is_json_type(type_: Any, arrow: Any) -> bool:
 
 def _decode_json_cell(value: Any, line: int) -> Any:
     if not isinstance(value, str):
-        raise line_error(line, "a column listed under palaver.json contains a value that is not text.")
+        raise line_error(line, "a column listed under palaver.json contains a value that is not a string.")
     return decode_json(value.encode(), line)
 
 

@@ -23,8 +23,8 @@ export const STEPS: readonly Step[] = [
     id: 'compare',
     title: 'Compare two variants in three threads',
     text:
-      'Press [+] on the right and choose [Duplicate calculator]. In the new column, choose the variant [hasty]. ' +
-      'Press [Add thread] twice, then send `2 + 3 * 4`.',
+      'Click [+] on the right and choose [Duplicate calculator]. In the new column, choose the variant [hasty]. ' +
+      'Click [Add thread] twice, then send `2 + 3 * 4`.',
     href: '/play?workflow=calculator',
     link: 'Open calculator',
   },
@@ -32,7 +32,7 @@ export const STEPS: readonly Step[] = [
     id: 'trace',
     title: 'Open a trace as a live thread',
     text:
-      'This trace was sent by another program, travel-desk. Open it, press [Open in playground] ' +
+      'This trace was sent by another program, travel-desk. Open it, click [Open in playground] ' +
       'and choose [eliza] to continue the conversation.',
     href: `/traces?${new URLSearchParams({ f: 'service~eq~travel-desk' })}`,
     link: 'Traces from travel-desk',
@@ -40,7 +40,7 @@ export const STEPS: readonly Step[] = [
   {
     id: 'case',
     title: 'Add a turn to a test set',
-    text: 'Send `6 * 7 - 2`. Below the answer, press [More] and [Add to test set]. Choose Sums and press [Add].',
+    text: 'Send `6 * 7 - 2`. Below the answer, click [More] and [Add to test set]. Choose [Sums] and click [Add].',
     href: '/play?workflow=calculator',
     link: 'Chat with calculator',
   },
@@ -48,8 +48,8 @@ export const STEPS: readonly Step[] = [
     id: 'evaluate',
     title: 'Run an evaluation',
     text:
-      'Choose the test set [Sums], press [Add a workflow] (calculator is preselected), ' +
-      'add the evaluator [Contains] and press [Run].',
+      'Choose the test set [Sums], click [Add a workflow] (calculator is preselected), ' +
+      'add the evaluator [Contains] and click [Run].',
     href: '/evaluations?new=1',
     link: 'New evaluation',
   },
@@ -57,15 +57,15 @@ export const STEPS: readonly Step[] = [
     id: 'worse',
     title: 'Find out what got worse',
     text:
-      'Open [As written], press [Compare with…], then [Compare]. ' +
-      'The verdict is at the top, the regressed rows are below.',
+      'Open [As written], click [Compare with…], then [Compare]. ' +
+      'The verdict is at the top, with the regressed rows below.',
     href: '/evaluations',
     link: 'Evaluations',
   },
   {
     id: 'call',
     title: 'Call a workflow from your code',
-    text: 'Under API, choose [curl], [OpenAI Python] or [AI SDK], press [Copy code] and run it in a terminal.',
+    text: 'Under API, choose [curl], [OpenAI Python] or [AI SDK], click [Copy code] and run the code.',
     href: '/workflows/eliza#call',
     link: 'Code for eliza',
   },

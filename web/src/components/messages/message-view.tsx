@@ -478,7 +478,7 @@ function CommentForm({
 }): ReactNode {
   const [text, setText] = useState('');
   const send = (value: 'up' | 'down' | null, comment?: string): void => {
-    rate(value, comment).then(() => showToast(value === null ? 'Rating removed' : 'Comment saved'), showError);
+    rate(value, comment).then(() => showToast(value === null ? 'Rating removed.' : 'Comment saved.'), showError);
     close();
   };
   return (

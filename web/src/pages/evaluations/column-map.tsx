@@ -312,7 +312,7 @@ function InputChoices({ map, names, mapped, columns, onChange, errors }: InputCh
         <h4 className="text-[13px] font-medium text-muted">Inputs</h4>
         {map.inputs !== undefined && (
           <Button size="small" variant="quiet" onClick={() => onChange(withEntry(map, 'inputs', undefined))}>
-            Reset to detected
+            Reset mapping
           </Button>
         )}
       </div>

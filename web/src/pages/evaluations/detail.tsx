@@ -56,7 +56,7 @@ export default function EvaluationPage({ id }: { id: string }): ReactNode {
       <div className="p-4">
         <ErrorMessage error={error}>
           <Button size="small" onClick={retry}>
-            Try again
+            Retry
           </Button>
         </ErrorMessage>
       </div>

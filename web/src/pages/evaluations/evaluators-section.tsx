@@ -67,10 +67,10 @@ export function EvaluatorsSection({ drafts, onChange, serverErrors }: Props): Re
 }
 
 const NEEDS_TEXT: Readonly<Record<string, string>> = {
-  expected: 'needs expected',
+  expected: 'needs expected answer',
   chat: 'chat only',
-  tools: 'tool calls',
-  events: 'events',
+  tools: 'needs tool calls',
+  events: 'needs events',
   usage: 'needs usage',
 };
 

@@ -54,7 +54,7 @@ export default function EvaluationsPage(): ReactNode {
         <h1 className="text-base font-semibold">Evaluations</h1>
         {testset && !isNew && (
           <Button size="small" variant="quiet" onClick={() => setParams({})}>
-            One test set only. Show all
+            Filtered by test set. Show all
           </Button>
         )}
         <TextField

@@ -200,7 +200,7 @@ function Options({ draft, onChange, errors }: OptionsProps): ReactNode {
           label="Concurrency"
           path="/limits/concurrency"
           invalid={hasError('/limits/concurrency')}
-          hint="calls"
+          hint="calls at once"
           min={1}
           max={1000}
           value={draft.concurrency}
@@ -291,7 +291,7 @@ export function TestsetSection({ draft, onChange, errors }: TestsetSectionProps)
           No test sets yet.{' '}
           <Link href="/testsets" className="text-accent underline">
             Import or create one
-          </Link>
+          </Link>{' '}
           first.
         </p>
       )}

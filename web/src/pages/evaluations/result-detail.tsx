@@ -248,7 +248,7 @@ async function acceptAnswer({ id, testset }: Evaluation, result: Result): Promis
   showToast(
     created.unchanged
       ? 'This is already the expected answer.'
-      : `Saved as expected answer in revision ${created.revision} of ${testset.name}.`,
+      : `Saved as the expected answer in revision ${created.revision} of ${testset.name}.`,
   );
 }
 

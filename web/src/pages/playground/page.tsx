@@ -52,7 +52,7 @@ export function PlaygroundPage({ id }: { id: string | undefined }): ReactNode {
       <div className="mx-auto max-w-xl p-8">
         <ErrorMessage error={error}>
           <Button size="small" onClick={() => void (bootstrap.error ? bootstrap.refetch() : opened.refetch())}>
-            Try again
+            Retry
           </Button>
         </ErrorMessage>
       </div>

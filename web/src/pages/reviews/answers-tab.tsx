@@ -2,8 +2,7 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { Button } from '@/components/button';
-import { Badge, LoadError, Spinner } from '@/components/status';
+import { Badge, LoadError, MoreButton, Spinner } from '@/components/status';
 import { LongText } from '@/components/text';
 import { cn } from '@/lib/cn';
 import { formatDateTime, pluralize } from '@/lib/format';
@@ -39,11 +38,7 @@ export function AnswersSection({ review }: { review: Review }): ReactNode {
         ))}
       </ul>
       {hasNextPage && (
-        <div className="flex justify-center p-3">
-          <Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-            More items
-          </Button>
-        </div>
+        <MoreButton className="flex justify-center p-3" busy={isFetchingNextPage} onClick={fetchNextPage} />
       )}
     </section>
   );
@@ -122,8 +117,8 @@ export function AgreementSection({ review }: { review: Review }): ReactNode {
     <section aria-label="Agreement" className="min-w-0">
       <h2 className="font-semibold">Agreement</h2>
       <p className="mb-2 text-[13px] text-muted">
-        For items answered by both: the share of identical answers, and Cohen’s kappa, which corrects for agreement by
-        chance. For scores, close values count as partial agreement.
+        For each pair of raters, on the items that both answered: the share of identical answers, and Cohen’s kappa,
+        which corrects for agreement by chance. For scores, close values count as partial agreement.
       </p>
       {error && <LoadError error={error} onRetry={refetch} />}
       {!data && !error && <Spinner />}
@@ -185,7 +180,7 @@ function AgreementRow({ row: { question, raters, kind, n, percent, kappa } }: { 
         {kappa === null ? (
           <span
             className="text-faint"
-            title="Undefined: one of the two always gives the same answer, or there is nothing to compare."
+            title="Undefined: one of the raters always gives the same answer, or there is nothing to compare."
           >
             –
           </span>

@@ -97,8 +97,8 @@ function NoReviews({ isFiltered, onNew }: { isFiltered: boolean; onNew: () => vo
   return (
     <EmptyState title="No reviews yet" icon={<UsersRound />}>
       <p>
-        In a review, people rate answers one at a time. It shows how well they agree with each other and with your
-        judges.
+        In a review, people rate answers one at a time. The review shows how well they agree with each other and with
+        your judges.
       </p>
       <p className="my-4">
         <Button variant="main" onClick={onNew}>

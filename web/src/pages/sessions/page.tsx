@@ -121,8 +121,8 @@ function NoSessions({ search }: { search: string }): ReactNode {
     return <EmptyState title="No matching sessions">Search covers session names and is case-sensitive.</EmptyState>;
   return (
     <EmptyState title="No sessions yet" icon={<History />}>
-      A session is a conversation across several traces. Playground chats have one automatically; other programs set it,
-      for example as <code className="font-mono text-[13px]">session.id</code> on their spans.
+      A session is a conversation across several traces. Playground chats have one automatically; other programs set
+      one, for example in the attribute <code className="font-mono text-[13px]">session.id</code> of their spans.
     </EmptyState>
   );
 }

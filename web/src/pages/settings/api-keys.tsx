@@ -71,7 +71,7 @@ function KeyRow({ row }: { row: Key }): ReactNode {
               {scope}
             </Badge>
           ))}
-          {row.revoked_at ? <Badge tone="bad">revoked</Badge> : inactive && <Badge tone="bad">expired</Badge>}
+          {row.revoked_at ? <Badge tone="bad">Revoked</Badge> : inactive && <Badge tone="bad">Expired</Badge>}
         </div>
         <div className="text-xs leading-5 text-muted">
           <span className="font-mono">{row.id}</span> · {describeKey(row)}

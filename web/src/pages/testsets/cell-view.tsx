@@ -36,7 +36,7 @@ export const CellView = memo(function CellView({ value, kind, isTall }: Props): 
 const Text = ({ text, isTall }: { text: string; isTall: boolean }): ReactNode => (
   <span dir="auto" className={isTall ? 'line-clamp-3 wrap-anywhere whitespace-pre-wrap' : 'block truncate'}>
     {text === '' ? (
-      <span className="text-xs text-faint">empty text</span>
+      <span className="text-xs text-faint">Empty text</span>
     ) : (
       safeProse(text.slice(0, isTall ? MAX_PREVIEW_LENGTH : 200))
     )}

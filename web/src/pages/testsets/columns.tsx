@@ -53,7 +53,7 @@ export function ColumnHeader({
     <div className="flex w-full min-w-0 items-center gap-1.5">
       <bdi
         className="min-w-0 truncate font-medium"
-        title={column.originalName === null ? name : `${name}, was ${safeExact(column.originalName)}`}
+        title={column.originalName === null ? name : `${name}, renamed from ${safeExact(column.originalName)}`}
       >
         {name}
       </bdi>
@@ -139,7 +139,7 @@ export function ColumnDialog({ action, columns, edits, onDone, onClose }: Props)
       onClose={onClose}
       title={TITLES[action.act]}
       {...(action.act === 'fill'
-        ? { description: `Sets this value wherever ${safeExact(oldName).slice(0, 80)} is empty.` }
+        ? { description: `Sets a value wherever ${safeExact(oldName).slice(0, 80)} is empty.` }
         : {})}
     >
       <InputErrorsContext value={report}>
@@ -168,7 +168,7 @@ export function ColumnDialog({ action, columns, edits, onDone, onClose }: Props)
             </p>
           )}
           {action.act !== 'rename' && (
-            <LabeledField label="Value for all rows">
+            <LabeledField label={action.act === 'fill' ? 'Value' : 'Value for all rows'}>
               <Select value={fillKind} onChange={(event) => setFillKind(event.target.value as typeof fillKind)}>
                 {action.act === 'add' && <option value="nothing">None</option>}
                 <option value="text">Text</option>

@@ -112,7 +112,7 @@ export function TestsetHeader({ set, view, onView, onImport, revision }: Props):
         <h1 className="min-w-0 text-base font-semibold wrap-anywhere">
           <bdi className="line-clamp-2">{safeExact(set.name)}</bdi>
         </h1>
-        {set.archived && <Badge>archived</Badge>}
+        {set.archived && <Badge>Archived</Badge>}
         <span className="text-xs text-faint tabular-nums">
           {pluralize(set.columns.length, 'column')} · revision {set.head}
         </span>
@@ -204,7 +204,7 @@ function MoreMenu({ set }: { set: TestSet }): ReactNode {
     if (
       !(await askConfirmation({
         title: `Archive ${set.name.slice(0, 80)}?`,
-        text: 'It is hidden from the list. Its revisions are kept, and you can restore it.',
+        text: 'It will be hidden from the list. Its revisions are kept, and you can unarchive it.',
         act: 'Archive',
         danger: true,
       }))

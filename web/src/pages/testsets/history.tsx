@@ -7,7 +7,7 @@ import type { Schemas, TestSet } from '@/api/client';
 import { Button, CopyButton } from '@/components/button';
 import { Select } from '@/components/form-fields';
 import { jsonText } from '@/components/json-view';
-import { Badge, EmptyState, LoadError, Loading, Spinner } from '@/components/status';
+import { Badge, EmptyState, LoadError, Loading, MoreButton, Spinner } from '@/components/status';
 import { WordDiff } from '@/components/text';
 import { showError } from '@/components/toast';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
@@ -36,7 +36,7 @@ export function History({ set }: { set: TestSet }): ReactNode {
               <div className="min-w-0 grow basis-56">
                 <p dir="auto" className={item.message ? 'wrap-anywhere' : 'text-faint'}>
                   {safeProse(item.message) || 'No description'}{' '}
-                  {item.revision === set.head && <Badge tone="accent">latest</Badge>}
+                  {item.revision === set.head && <Badge tone="accent">Latest</Badge>}
                 </p>
                 <p className="text-xs text-muted tabular-nums">
                   <time dateTime={item.created_at} title={formatDateTime(item.created_at)}>
@@ -78,11 +78,7 @@ export function History({ set }: { set: TestSet }): ReactNode {
           ))}
         </ol>
         {hasNextPage && (
-          <div className="flex justify-center p-3">
-            <Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-              Show more
-            </Button>
-          </div>
+          <MoreButton className="flex justify-center p-3" busy={isFetchingNextPage} onClick={fetchNextPage} />
         )}
       </div>
     </div>
@@ -179,7 +175,7 @@ export function RevisionDiff({ set, from, to }: { set: TestSet; from: number; to
             disabled={isFetchingNextPage}
             onClick={() => void fetchNextPage()}
           >
-            Show more
+            Load more
           </Button>
         )}
       </div>
@@ -223,7 +219,7 @@ function RowDiff({ row }: { row: RevisionDifference }): ReactNode {
         <Badge tone={TONES[row.change]}>{row.change}</Badge>
         {row.moved && row.change !== 'moved' && <Badge tone="accent">moved</Badge>}
         <span className="min-w-0 truncate font-mono">{row.id}</span>
-        <CopyButton label="Copy row id" text={row.id} className="!size-6" />
+        <CopyButton label="Copy row ID" text={row.id} className="!size-6" />
       </header>
       {row.cells.length === 0 && (
         <p className="px-3 py-2 text-[13px] text-muted">

@@ -213,7 +213,7 @@ function PreviewValue({ value }: { value: unknown }): ReactNode {
   if (typeof value === 'string')
     return (
       <span dir="auto" className="line-clamp-3 wrap-anywhere whitespace-pre-wrap">
-        {value === '' ? <span className="text-faint">empty text</span> : safeProse(value.slice(0, 500))}
+        {value === '' ? <span className="text-faint">Empty text</span> : safeProse(value.slice(0, 500))}
       </span>
     );
   const messages = messagesIn(value);

@@ -132,7 +132,7 @@ function TestsetResults({
       <div className="flex justify-center gap-2 p-3">
         {hasNextPage && (
           <Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-            Show more
+            Load more
           </Button>
         )}
         <Button size="small" variant="quiet" aria-pressed={archived} onClick={onArchived}>
@@ -149,7 +149,7 @@ function TestsetItem({ row }: { row: TestSetRow }): ReactNode {
       <Link href={`/testsets/${row.id}`} className="flex flex-col gap-0.5 px-4 py-3 -outline-offset-2 hover:bg-sunken">
         <span className="flex min-w-0 flex-wrap items-baseline gap-x-3 gap-y-0.5">
           <bdi className="min-w-0 grow basis-48 font-medium wrap-anywhere">{safeExact(row.name)}</bdi>
-          {row.archived && <Badge>archived</Badge>}
+          {row.archived && <Badge>Archived</Badge>}
           <span className="flex gap-x-3 text-xs text-muted tabular-nums max-sm:w-full sm:text-right">
             <span>{pluralize(row.rows, 'row')}</span>
             <span className="sm:w-20">revision {row.head}</span>
@@ -174,8 +174,8 @@ function NoTestsets({ search, actions }: { search: string; actions: ReactNode })
   return (
     <EmptyState title="No test sets yet" icon={<Table2 aria-hidden />}>
       <p>
-        A test set is a table of inputs and expected answers. Drop a CSV, JSONL, JSON or Parquet file here, or start
-        with an empty one.
+        A test set is a table of inputs and expected answers. Drop a CSV, JSON Lines, JSON or Parquet file here, or
+        start with an empty one.
       </p>
       <div className="flex justify-center gap-2 pt-4">{actions}</div>
     </EmptyState>

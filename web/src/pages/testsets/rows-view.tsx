@@ -283,7 +283,7 @@ function useRowOperations(
     convert: (column) =>
       void convertToMessages(set, number, base?.rows ?? 0, column).then(({ convert, unconverted }) => {
         change(convert(latest()));
-        if (unconverted > 0) showToast(`${pluralize(unconverted, 'value')} could not be parsed and stayed text.`);
+        if (unconverted > 0) showToast(`Could not parse ${pluralize(unconverted, 'value')}: left as text.`);
       }, showError),
   };
   const clear = (position: CellPosition) => {

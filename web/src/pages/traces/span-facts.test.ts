@@ -96,9 +96,9 @@ describe('opening in the playground', () => {
 
   test('reports the omitted inputs briefly', () => {
     expect(omittedInputsNotice('tutor', [])).toBe(null);
-    expect(omittedInputsNotice('tutor', ['top_p'])).toBe('Left out inputs that tutor does not have: top_p.');
+    expect(omittedInputsNotice('tutor', ['top_p'])).toBe('Left out values that tutor does not accept: top_p.');
     expect(omittedInputsNotice('tutor', ['a', 'b', 'c', 'd', 'x'.repeat(99)])).toBe(
-      'Left out inputs that tutor does not have: a, b, c and 2 more.',
+      'Left out values that tutor does not accept: a, b, c and 2 more.',
     );
   });
 });

@@ -198,11 +198,11 @@ const DetailSection = ({ title, id, children }: { title: string; id?: string; ch
 
 export function ChatBadge({ workflow }: { workflow: Pick<WorkflowRow, 'is_chat' | 'is_chat_source'> }): ReactNode {
   const { is_chat: isChat, is_chat_source: source } = workflow;
-  const title = source === 'declared' ? 'Declared by the workflow' : 'Derived from its description';
+  const title = source === 'declared' ? 'Declared by the workflow' : 'Inferred, not declared';
   return (
     <Badge tone={isChat ? 'accent' : 'plain'} title={title}>
       {isChat ? 'Chat' : 'Single-turn'}
-      {source === 'derived' && <span className="pl-1 font-normal opacity-75">derived</span>}
+      {source === 'derived' && <span className="pl-1 font-normal opacity-75">inferred</span>}
     </Badge>
   );
 }
@@ -210,7 +210,7 @@ export function ChatBadge({ workflow }: { workflow: Pick<WorkflowRow, 'is_chat' 
 export function StateBadges({ workflow }: { workflow: Pick<WorkflowRow, 'origin' | 'state' | 'default'> }): ReactNode {
   return (
     <>
-      {workflow.default && <Badge title="Used when a request names no workflow">Default</Badge>}
+      {workflow.default && <Badge title="Used when a request does not name a workflow">Default</Badge>}
       {workflow.origin === 'connected' && <Badge title="Remote service">Connected</Badge>}
       {workflow.state === 'unreachable' && <Badge tone="bad">Unreachable</Badge>}
     </>

@@ -142,7 +142,7 @@ export function evidenceVerdict({ isChat, confidence }: Pick<Evidence, 'isChat' 
 /** The same for workflows of this server, which need no discovery. */
 export function servedVerdict(isChat: boolean, source: 'declared' | 'derived'): string {
   const kind = isChat ? 'Chat' : 'Single-turn';
-  return source === 'declared' ? `${kind}: declared in code.` : `${kind}: derived from its inputs.`;
+  return source === 'declared' ? `${kind}: declared in code.` : `${kind}: inferred from its inputs.`;
 }
 
 const asText = (value: unknown): string | null => (typeof value === 'string' ? value : null);

@@ -163,7 +163,7 @@ const ConnectionRow = ({ row, removable }: { row: ConnectionRow; removable: bool
         )}
         <Badge tone={TONES[row.state]}>{STATE_LABELS[row.state]}</Badge>
         {row.fixed && (
-          <Badge title="Edit it where it is declared">
+          <Badge title="Edit this connection where it is declared">
             {row.declared_in === 'settings' ? 'In palaver.toml' : 'In code'}
           </Badge>
         )}

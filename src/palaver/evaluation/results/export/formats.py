@@ -224,7 +224,7 @@ MAX_REGRESSIONS = 10
 MAX_FAILED_GATES = 5
 """Maximum number of failed gates listed."""
 MAX_VISIBLE_ROWS = 16
-"""Tables of figures, and of comparisons, are folded if they have more rows than this together."""
+"""Summary tables, and comparison tables, are folded if they have more rows than this in total."""
 MAX_MARKDOWN_CHARS = 60_000
 """Maximum length of a summary: GitHub rejects comments of more than 65,536 characters."""
 _VERDICT_MARKS = {"worse": "❌", "better": "✅", "same": "✅", "unclear": "❔"}

@@ -75,7 +75,7 @@ export default function ComparePage(): ReactNode {
           />
         )}
         {data && data.evaluators.length === 0 && (
-          <EmptyState title="No common evaluator">The two sides share no evaluator to compare.</EmptyState>
+          <EmptyState title="Nothing to compare">These two variants have no evaluator in common.</EmptyState>
         )}
         {data && data.evaluators.length > 0 && (
           <Verdicts
@@ -172,8 +172,8 @@ function Notes({
     changed > 0 &&
       `${pluralize(changed, 'row')} changed between the two test set revisions` +
         ` and ${changed === 1 ? 'is' : 'are'} not compared.`,
-    onlyInBase.length > 0 && `Only in base: ${onlyInBase.join(', ')}.`,
-    onlyInCandidate.length > 0 && `Only in candidate: ${onlyInCandidate.join(', ')}.`,
+    onlyInBase.length > 0 && `Evaluators only in base: ${onlyInBase.join(', ')}.`,
+    onlyInCandidate.length > 0 && `Evaluators only in candidate: ${onlyInCandidate.join(', ')}.`,
   ].filter(Boolean);
   return (
     notes.length > 0 && (

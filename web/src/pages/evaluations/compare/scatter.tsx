@@ -65,7 +65,7 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
           hovered
             ? `${hovered.pair.base.text}: ${formatScore(hovered.pair.base.score)}, then ` +
               formatScore(hovered.pair.candidate.score)
-            : 'No row'
+            : 'No row selected'
         }
         onKeyDown={onKey}
         className="rounded-xl border bg-surface p-2"

@@ -66,7 +66,7 @@ function EmptyCell({ workflow, isStandalone }: { workflow: string; isStandalone:
             Click <Kbd>+</Kbd> to compare with a variant or another workflow
           </li>
           <li>
-            Click <Kbd>Add thread</Kbd> to send the same message in several conversations
+            Click <Kbd>Add thread</Kbd> to send the same message in several threads
           </li>
           <li>
             Press <Kbd>Ctrl K</Kbd> to search, <Kbd>?</Kbd> for shortcuts

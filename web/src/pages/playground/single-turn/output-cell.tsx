@@ -129,7 +129,7 @@ const elapsedText = (seconds: number): string =>
 function StatusText({ status }: { status: Run['status'] }): ReactNode {
   switch (status) {
     case 'queued':
-      return <Badge>Waiting</Badge>;
+      return <Badge>Queued</Badge>;
     case 'running':
       return (
         <span className="flex items-center gap-1.5 text-accent">

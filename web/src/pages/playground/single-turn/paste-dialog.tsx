@@ -37,7 +37,7 @@ export function PasteDialog({ schema, isChat, maxRows, onClose, onAdd }: Props):
       wide
       onClose={onClose}
       title="Paste rows"
-      description="One row per line: JSON objects, or a table with input names in the first line."
+      description="One row per line: plain text, JSON objects, or a table with input names in the first line."
     >
       <TextArea
         aria-label="Rows"

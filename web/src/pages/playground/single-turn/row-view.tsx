@@ -97,7 +97,7 @@ const RowInputs = memo(function RowInputs({ row, number, inputSchema, actions }:
         </Button>
         <Menu
           trigger={
-            <IconButton size="small" label={`More for row ${number}`}>
+            <IconButton size="small" label={`More actions for row ${number}`}>
               <MoreHorizontal />
             </IconButton>
           }

@@ -412,7 +412,7 @@ export function ConversationPane({ trace, onSpan, openInPlayground }: Conversati
     <div className="mx-auto max-w-3xl px-4 py-4">
       {omittedSize > 0 && (
         <TruncatedNotice busy={full.isFetching} onShowAll={() => setShowFull(true)}>
-          Long texts are truncated. {formatSize(omittedSize)} not shown.
+          Long text is truncated. {formatSize(omittedSize)} not shown.
         </TruncatedNotice>
       )}
       {full.error && <ErrorMessage error={full.error} />}

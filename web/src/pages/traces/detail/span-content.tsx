@@ -205,7 +205,7 @@ function Events({ span }: { span: Span }): ReactNode {
       ))}
       {(span.events?.length ?? 0) > MAX_EVENTS_SHOWN && (
         <li className="text-faint">
-          Showing the first {MAX_EVENTS_SHOWN} of {span.events?.length}.
+          Showing the first {MAX_EVENTS_SHOWN} of {span.events?.length} events.
         </li>
       )}
     </ul>
@@ -294,10 +294,10 @@ export function Attributes({ attributes, label }: { attributes: object; label: s
           ))}
         </tbody>
       </table>
-      {matches.length === 0 && <p className="text-faint">None</p>}
+      {matches.length === 0 && <p className="text-faint">{needle ? 'No matches' : 'None'}</p>}
       {matches.length > visibleCount && (
         <Button size="small" variant="quiet" onClick={() => setVisibleCount(visibleCount + ATTRIBUTES_PER_PAGE)}>
-          Show {Math.min(ATTRIBUTES_PER_PAGE, matches.length - visibleCount)} more of {matches.length - visibleCount}
+          Show {Math.min(ATTRIBUTES_PER_PAGE, matches.length - visibleCount)} of {matches.length - visibleCount} more
         </Button>
       )}
     </div>
