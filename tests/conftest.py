@@ -1,6 +1,7 @@
 """Fixtures and settings of all tests: asyncio, Hypothesis profiles, databases."""
 
 import asyncio
+import logging
 import os
 import shutil
 import signal
@@ -39,6 +40,17 @@ def unbuilt() -> Iterator[None]:
         patch.setattr("palaver.server.web.BUILT_WEB", Path(__file__).parent / "unbuilt")
         patch.setattr("palaver.server.docs_site.BUILT_DOCS", Path(__file__).parent / "unbuilt")
         yield
+
+
+@pytest.fixture(autouse=True)
+def unchanged_logging() -> Iterator[None]:
+    """Undo `configure_logging`, which commands such as `palaver serve` call."""
+    logger = logging.getLogger("palaver")
+    handlers, level, propagate = logger.handlers, logger.level, logger.propagate
+    yield
+    if logger.handlers is not handlers:
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")
