@@ -192,6 +192,10 @@ def _read_item(item: ResponseOutputItem, record: Record) -> None:
             record["calls"].append({"id": item.call_id, "name": item.name, "arguments": item.arguments})
         case "function_call_output":
             record["results"].append({"id": item.call_id, "output": item.output})
+        case "mcp_call":
+            record["calls"].append({"id": item.id, "name": item.name, "arguments": item.arguments})
+            if item.output is not None:
+                record["results"].append({"id": item.id, "output": item.output})
         case "reasoning":
             record["reasoning"] += "".join(part.text for part in item.summary)
         case other:
@@ -278,6 +282,10 @@ def _read_message(message: AIMessage, record: Record) -> None:
             record["text"].append(block["text"])
         if block["type"] == "reasoning":
             record["reasoning"] += block.get("reasoning", "")
+        if block["type"] == "server_tool_call":
+            record["calls"].append({"id": block["id"], "name": block["name"], "arguments": block["args"]})
+        if block["type"] == "server_tool_result" and block.get("output") is not None:
+            record["results"].append({"id": block["tool_call_id"], "output": block["output"]})
     for tool_call in message.tool_calls:
         record["calls"].append({"id": tool_call["id"], "name": tool_call["name"], "arguments": tool_call["args"]})
     for item in message.content if isinstance(message.content, list) else []:

@@ -16,6 +16,9 @@ from tests.server_process import WORKFLOWS, server_process
 
 FOLDER = Path(__file__).parent
 
+GET_TIME: Any = {"type": "function", "name": "get_time", "parameters": {"type": "object"}, "strict": False}
+"""A tool that the client declares, so that its call is the client's to answer."""
+
 
 @dataclass(frozen=True)
 class StoredServer:

@@ -4,6 +4,7 @@ The losses of Palaver's protocols are those of docs/reference/protocols.md; the 
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import reduce
@@ -61,11 +62,6 @@ def no_failure_reason(built: ClientResult) -> ClientResult:
     return replace(built, error=None) if built.error == MODEL_DOWN else built
 
 
-def no_results(built: ClientResult) -> ClientResult:
-    """The client leaves out results of tools that it did not run itself."""
-    return replace(built, results=[])
-
-
 def no_reasoning(built: ClientResult) -> ClientResult:
     """The client does not read the reasoning there."""
     return replace(built, reasoning="")
@@ -91,11 +87,6 @@ def zero_usage_of_started_runs(built: ClientResult) -> ClientResult:
     return replace(built, usage=(0, 0)) if built.usage is None and built.error in (None, MODEL_DOWN) else built
 
 
-def rejects_results(built: ClientResult) -> ClientResult:
-    """The client's schema of a complete body has no tool results: it rejects the whole body."""
-    return ClientResult(finish="error", error=(None, "Invalid JSON response")) if built.results else built
-
-
 def rejects_truncation(message: str) -> Loss:
     """The client's helper rejects a truncated answer."""
 
@@ -109,6 +100,22 @@ def results_in_call_order(built: ClientResult) -> ClientResult:
     """A call and its result are one part: results have the order of the calls."""
     order = [call["id"] for call in built.calls]
     return replace(built, results=sorted(built.results, key=lambda result: order.index(result["id"])))
+
+
+def calls_in_result_order(built: ClientResult) -> ClientResult:
+    """A call that the server runs is complete once its result has come."""
+    order = [result["id"] for result in built.results]
+    return replace(built, calls=sorted(built.calls, key=lambda call: order.index(call["id"]) if order else 0))
+
+
+def no_server_tool_names(built: ClientResult) -> ClientResult:
+    """The client has one name for all tools that a server runs."""
+    return replace(built, calls=[{**call, "name": "remote_mcp"} for call in built.calls])
+
+
+def no_server_tools(built: ClientResult) -> ClientResult:
+    """The client leaves out the tools that the server runs."""
+    return replace(built, calls=[], results=[])
 
 
 def trimmed(built: ClientResult) -> ClientResult:
@@ -141,29 +148,50 @@ CHAT_LOSSES = (join_text, without_own_tools)
 
 CLIENTS: Mapping[str, tuple[str, str, tuple[Loss, ...]]] = {
     # Responses, /v1/responses
-    "openai for Python": ("python", "whole", (tool_calls_as_stop, error_only)),
-    "openai for Python, streamed": ("python", "streamed", (tool_calls_as_stop,)),
+    "openai for Python": ("python", "whole", (tool_calls_as_stop, error_only, results_in_call_order)),
+    "openai for Python, streamed": ("python", "streamed", (tool_calls_as_stop, calls_in_result_order)),
     "openai for Python, stream()": (
         "python",
         "helper",
-        (tool_calls_as_stop, error_only, rejects_truncation("Didn't receive a `response.completed` event.")),
+        (
+            tool_calls_as_stop,
+            error_only,
+            results_in_call_order,
+            rejects_truncation("Didn't receive a `response.completed` event."),
+        ),
     ),
-    "openai for Node": ("openai", "whole", (tool_calls_as_stop, error_only)),
-    "openai for Node, streamed": ("openai", "streamed", (tool_calls_as_stop,)),
-    "openai for Node, stream()": ("openai", "helper", (tool_calls_as_stop, error_only)),
-    "LangChain, Responses": ("python", "langchain_responses", (tool_calls_as_stop, error_only, no_results)),
-    "LangChain, Responses, streamed": ("python", "langchain_responses_streamed", (tool_calls_as_stop, no_results)),
-    "AI SDK openai, Responses": ("ai_sdk", "openaiResponsesWhole", (error_only, rejects_results)),
-    "AI SDK openai, Responses, streamed": ("ai_sdk", "openaiResponsesStreamed", (no_results, tool_calls_finish)),
+    "openai for Node": ("openai", "whole", (tool_calls_as_stop, error_only, results_in_call_order)),
+    "openai for Node, streamed": ("openai", "streamed", (tool_calls_as_stop, calls_in_result_order)),
+    "openai for Node, stream()": ("openai", "helper", (tool_calls_as_stop, error_only, results_in_call_order)),
+    "LangChain, Responses": (
+        "python",
+        "langchain_responses",
+        (tool_calls_as_stop, error_only, results_in_call_order, no_server_tool_names),
+    ),
+    "LangChain, Responses, streamed": (
+        "python",
+        "langchain_responses_streamed",
+        (tool_calls_as_stop, calls_in_result_order, no_server_tool_names),
+    ),
+    "AI SDK openai, Responses": (
+        "ai_sdk",
+        "openaiResponsesWhole",
+        (tool_calls_as_stop, error_only, results_in_call_order),
+    ),
+    "AI SDK openai, Responses, streamed": (
+        "ai_sdk",
+        "openaiResponsesStreamed",
+        (tool_calls_as_stop, calls_in_result_order),
+    ),
     "AI SDK open-responses": (
         "ai_sdk",
         "openResponsesWhole",
-        (error_only, only_status, no_reasoning, no_results, tool_calls_finish),
+        (tool_calls_as_stop, error_only, only_status, no_reasoning, no_server_tools),
     ),
     "AI SDK open-responses, streamed": (
         "ai_sdk",
         "openResponsesStreamed",
-        (no_failure_reason, only_status, no_results, tool_calls_finish),
+        (tool_calls_as_stop, no_failure_reason, only_status, no_server_tools),
     ),
     # Responses, /invocations
     "MLflow": ("python", "mlflow_whole", (tool_calls_as_stop, error_only)),
@@ -260,13 +288,22 @@ def client_result(record: Record, expected: ClientResult) -> ClientResult:
     usage = record["usage"]
     return ClientResult(
         text=[text for text in record["text"] if text],
-        calls=[{**call, "arguments": parse_json(call["arguments"])} for call in record["calls"]],
-        results=[{**result, "output": parse_json(result["output"])} for result in record["results"]],
+        calls=[
+            {**call, "id": short_id(call["id"]), "arguments": parse_json(call["arguments"])} for call in record["calls"]
+        ],
+        results=[
+            {"id": short_id(result["id"]), "output": parse_json(result["output"])} for result in record["results"]
+        ],
         reasoning=record["reasoning"],
         usage=usage and (usage["input"], usage["output"]),
         finish="error" if error else FINISHES.get(record["finish"], record["finish"]),
         error=error,
     )
+
+
+def short_id(name: str) -> str:
+    """Return the workflow's id of a call; /v1/responses puts the id of the run before it."""
+    return re.sub(r"^mcp_[0-9a-z]{26}_", "", name)
 
 
 def parse_json(value: Any) -> Any:

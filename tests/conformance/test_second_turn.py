@@ -23,34 +23,24 @@ MERGED_HISTORY = [
     ["assistant", "Let me check.\n\nIt is noon."],
     ["user", "Thank you."],
 ]
-# A client that drops the result sends a call without a result, which Palaver drops.
+# Some clients drop the calls that the server made.
 HISTORY_WITHOUT_TOOL = [
     ["user", "What time is it?"],
     ["assistant", "Let me check."],
     ["assistant", "It is noon."],
     ["user", "Thank you."],
 ]
-# A client that expected to run the tool itself reports it as unavailable.
-UNAVAILABLE_TOOL = ["tool", "c1: Model tried to call unavailable tool 'get_time'. No tools are available."]
-
 CLIENTS = {
     "openai for Python": ("python", "twice", FULL_HISTORY),
     "openai for Node": ("openai", "twice", FULL_HISTORY),
     "openai for Node, chat": ("openai", "chatTwice", MERGED_HISTORY),
-    "LangChain, Responses": ("python", "langchain_responses_twice", HISTORY_WITHOUT_TOOL),
+    "LangChain, Responses": ("python", "langchain_responses_twice", FULL_HISTORY),
     "LangChain, chat": ("python", "langchain_chat_twice", MERGED_HISTORY),
     "AI SDK databricks": ("ai_sdk", "databricksTwice", FULL_HISTORY),
-    "AI SDK openai, Responses": (
-        "ai_sdk",
-        "openaiResponsesTwice",
-        [*FULL_HISTORY[:3], FULL_HISTORY[4], UNAVAILABLE_TOOL, FULL_HISTORY[5]],
-    ),
+    "AI SDK openai, Responses": ("ai_sdk", "openaiResponsesTwice", HISTORY_WITHOUT_TOOL),
+    "AI SDK openai, Responses, by reference": ("ai_sdk", "openaiResponsesReferences", FULL_HISTORY),
     "AI SDK openai, chat": ("ai_sdk", "openaiChatTwice", MERGED_HISTORY),
-    "AI SDK open-responses": (
-        "ai_sdk",
-        "openResponsesTwice",
-        [*FULL_HISTORY[:2], FULL_HISTORY[4], FULL_HISTORY[2], UNAVAILABLE_TOOL, FULL_HISTORY[5]],
-    ),
+    "AI SDK open-responses": ("ai_sdk", "openResponsesTwice", HISTORY_WITHOUT_TOOL),
     "useChat 5": ("use_chat", "ai5", FULL_HISTORY),
     "useChat 6": ("use_chat", "ai6", FULL_HISTORY),
     "useChat 7": ("use_chat", "ai7", FULL_HISTORY),

@@ -12,7 +12,7 @@ import pytest
 from openai.types.conversations import ConversationItem
 from openai.types.responses import Response
 
-from tests.conformance.stored_server import StoredServer, error_fields
+from tests.conformance.stored_server import GET_TIME, StoredServer, error_fields
 
 HELLO: Any = {"type": "message", "role": "user", "content": "Hello"}
 LOCKED = {"status": 409, "type": "invalid_request", "code": "conversation_locked", "param": None}
@@ -147,7 +147,9 @@ def test_a_conversation_leaves_out_failed_turns_but_keeps_cancelled_ones(client:
 
 def test_a_tool_result_answers_a_stored_call_of_the_conversation(client: openai.OpenAI) -> None:
     conversation = client.conversations.create()
-    [tool_call] = client.responses.create(model="heard", input="What time is it?", conversation=conversation.id).output
+    [tool_call] = client.responses.create(
+        model="heard", input="What time is it?", conversation=conversation.id, tools=[GET_TIME]
+    ).output
     assert tool_call.type == "function_call"
     result: Any = {"type": "function_call_output", "call_id": tool_call.call_id, "output": "12:00"}
 

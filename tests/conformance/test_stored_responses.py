@@ -10,7 +10,7 @@ import openai
 import pytest
 from openai.types.responses import Response, ResponseCreatedEvent, ResponseStreamEvent
 
-from tests.conformance.stored_server import StoredServer, error_fields
+from tests.conformance.stored_server import GET_TIME, StoredServer, error_fields
 
 TEXT_SCRIPT = [
     {"reasoning": "Let me see."},
@@ -295,7 +295,7 @@ def test_two_responses_can_continue_the_same_one(client: openai.OpenAI) -> None:
 
 
 def test_a_tool_result_answers_a_stored_call_of_the_previous_response(client: openai.OpenAI) -> None:
-    request = client.responses.create(model="heard", input="What time is it?")
+    request = client.responses.create(model="heard", input="What time is it?", tools=[GET_TIME])
     [tool_call] = request.output
     assert tool_call.type == "function_call"
     result: Any = {"type": "function_call_output", "call_id": tool_call.call_id, "output": "12:00"}

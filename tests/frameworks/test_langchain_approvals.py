@@ -334,19 +334,24 @@ async def test_approvals_are_requested_and_answered_over_the_responses_api() -> 
         history.append(answer("c3", approve=False, reason="Keep it."))
         final_response = await http.post("/v1/responses", json={"input": history, "custom_inputs": thread})
 
-    assert [(item["type"], item["id"]) for item in first.json()["output"][1:]] == [
-        ("function_call", "fc_c1"),
-        ("function_call", "fc_c2"),
-        ("function_call", "fc_c3"),
-        ("mcp_approval_request", "c1"),
-        ("mcp_approval_request", "c3"),
+    assert [
+        (item["type"], item.get("name"), item["status"], item["id"].rpartition("_")[2])
+        for item in first.json()["output"][1:]
+    ] == [
+        ("mcp_call", "delete", "incomplete", "c1"),
+        ("mcp_call", "look", "incomplete", "c2"),
+        ("mcp_call", "delete", "incomplete", "c3"),
+        ("mcp_approval_request", "delete", "completed", "c1"),
+        ("mcp_approval_request", "delete", "completed", "c3"),
     ]
     assert (partial_response.status_code, partial_response.json()["error"]["code"]) == (400, "approval_pending")
-    assert [(item["type"], item["id"]) for item in final_response.json()["output"][:-1]] == [
-        ("function_call_output", "fco_c3"),
-        ("function_call_output", "fco_c1"),
-        ("function_call", "fc_c2"),
-        ("function_call_output", "fco_c2"),
+    assert [
+        (item["type"], item["name"], item["status"], item["approval_request_id"], item["id"].rpartition("_")[2])
+        for item in final_response.json()["output"][:-1]
+    ] == [
+        ("mcp_call", "delete", "failed", "c3", "c3"),
+        ("mcp_call", "delete", "completed", "c1", "c1"),
+        ("mcp_call", "look", "completed", None, "c2"),
     ]
 
 

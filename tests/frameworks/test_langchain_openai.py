@@ -46,6 +46,12 @@ async def server() -> AsyncIterator[Any]:
         yield http
 
 
+TOOLS = [
+    {"type": "function", "function": {"name": name, "description": name, "parameters": {"type": "object"}}}
+    for name in ("f", "g")
+]
+
+
 def model(server: Any, case: str, **options: Any) -> ChatOpenAI:
     return ChatOpenAI(
         model="scripted",
@@ -70,9 +76,8 @@ def comparable_reply(run: Run) -> Reply:
 async def test_chat_openai_gives_the_same_answer_over_every_api_streamed_or_not(
     server: Any, case: str, disable_streaming: bool
 ) -> None:
-    answer = comparable_reply(
-        await run_to_end(chat(model(server, case, disable_streaming=disable_streaming), name="model"), PROMPT)
-    )
+    caller = model(server, case, disable_streaming=disable_streaming).bind_tools(TOOLS)
+    answer = comparable_reply(await run_to_end(chat(caller, name="model"), PROMPT))
     thought = [Reasoning(text="Hm.")] if "Responses" in case else []  # Chat Completions has no field for it.
 
     assert answer == reply(Message.assistant(*thought, "Let me 😀.", *CALLS), usage=Usage(3, 4), finish="tool-calls")

@@ -243,9 +243,9 @@ def test_tool_call_result_and_text_are_streamed_in_order() -> None:
         ToolResult(call_id="c1", output="12:00"),
         "It is noon.",
     )
-    location = {"item_id": "fc_c1", "output_index": 0}
-    call = {"type": "function_call", "id": "fc_c1", "call_id": "c1", "name": "get_time"}
-    result = {"type": "function_call_output", "id": "fco_c1", "call_id": "c1"}
+    location = {"item_id": f"fc_{TAIL}_c1", "output_index": 0}
+    call = {"type": "function_call", "id": f"fc_{TAIL}_c1", "call_id": "c1", "name": "get_time"}
+    result = {"type": "function_call_output", "id": f"fco_{TAIL}_c1", "call_id": "c1"}
     arguments = '{"tz":"UTC"}'
 
     assert output[:8] == [
@@ -410,7 +410,7 @@ def test_text_before_and_after_a_call_never_share_an_id() -> None:
         )
     )
 
-    assert [item["id"] for item in final_response(output)["output"]] == ["t", "fc_c1", "t.2"]
+    assert [item["id"] for item in final_response(output)["output"]] == ["t", f"fc_{TAIL}_c1", "t.2"]
 
 
 @pytest.mark.parametrize(

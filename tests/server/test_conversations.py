@@ -1,12 +1,16 @@
 """Calls within threads in every protocol, variants by header, idempotency keys, and chats stored as threads."""
 
 import asyncio
+import json
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
 
+import palaver
+from palaver import Message
+from palaver.testing import client, scripted
 from tests.server.thread_client import (
     branch,
     new_thread,
@@ -573,6 +577,65 @@ async def test_responses_are_added_to_their_conversation() -> None:
         assert [role for role, _ in shown] == ["user", "assistant"] * 2 + ["assistant"]
         assert again.status_code == 200
         assert status_and_code(unknown) == (404, "conversation_not_found")
+
+
+@pytest.mark.parametrize("form", ["mcp_call", "function_call"])
+async def test_every_item_of_a_stored_response_can_be_referenced(form: str) -> None:
+    script = [
+        {"reasoning": "Hm."},
+        {"tool_call": {"name": "look", "arguments": {"x": 1}, "id": "c1"}},
+        {"tool_result": {"id": "c1", "output": "seen"}},
+        {"text": "Done."},
+    ]
+    question = {"role": "user", "content": "two"}
+    async with client(scripted, heard_parts, default="scripted") as http:
+        body = {"input": json.dumps(script), "palaver": {"server_tools": form}}
+        first = (await http.post("/v1/responses", json=body)).json()
+        items = [{"type": "item_reference", "id": item["id"]} for item in first["output"]]
+
+        answer = await http.post("/heard_parts/v1/responses", json={"input": [*items, question]})
+
+    kinds = {"mcp_call": ["mcp_call"], "function_call": ["function_call", "function_call_output"]}[form]
+    assert [item["type"] for item in first["output"]] == ["reasoning", *kinds, "message"]
+    assert json.loads(answer.json()["output"][0]["content"][0]["text"]) == [
+        ["assistant", "Reasoning", "Hm."],
+        ["assistant", "ToolCall", "c1"],
+        ["tool", "ToolResult", "c1"],
+        ["assistant", "Text", "Done."],
+        ["user", "Text", "two"],
+    ]
+
+
+async def test_a_call_that_a_client_sends_back_without_its_result_is_looked_up() -> None:
+    script = [
+        {"tool_call": {"name": "look", "arguments": {}, "id": "c1"}},
+        {"tool_result": {"id": "c1", "output": "seen"}},
+    ]
+    async with client(scripted, heard_parts, default="scripted") as http:
+        first = (await http.post("/v1/responses", json={"input": json.dumps(script)})).json()
+        [item] = first["output"]
+        bare = {name: item[name] for name in ("type", "id", "name", "arguments", "server_label")}
+        sent = {"input": [{**bare, "output": None, "error": None}, {"role": "user", "content": "two"}]}
+
+        answer = await http.post("/heard_parts/v1/responses", json=sent)
+
+    assert json.loads(answer.json()["output"][0]["content"][0]["text"]) == [
+        ["assistant", "ToolCall", "c1"],
+        ["tool", "ToolResult", "c1"],
+        ["user", "Text", "two"],
+    ]
+
+
+@palaver.chat
+def heard_parts(messages: list[Message]) -> str:
+    """Return the role, the type and the text or call id of each part."""
+    return json.dumps(
+        [
+            [message.role, type(part).__name__, getattr(part, "call_id", None) or getattr(part, "text", None)]
+            for message in messages
+            for part in message.parts
+        ]
+    )
 
 
 async def test_item_references_resolve_to_items_of_responses_and_threads() -> None:

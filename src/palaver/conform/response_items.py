@@ -53,6 +53,7 @@ _REQUIRED_FIELDS = {
     "function_call": ("call_id", "name", "arguments"),
     "function_call_output": ("call_id",),
     "mcp_approval_request": ("name", "arguments", "server_label"),
+    "mcp_call": ("name", "arguments", "server_label"),
 }
 # The fields of an item that clients use; the others (status, logprobs) may differ.
 _COMPARED_KEYS = ("type", "id", "call_id", "name", "arguments", "output", "text", "refusal", "value", "data")
@@ -352,8 +353,9 @@ class ItemChecker:
             self._report_index(frame, value, f"expected {self._next_index}")
         self._next_index = self._next_index + 1 if index is None else max(self._next_index, index + 1)
         # Palaver's own items may be inside another one: clients skip unknown types.
-        if self._open and not (_is_palaver_item(kind) and not _is_palaver_item(self._open[-1].type)):
-            self._add("I8", frame, f"item starts while {quote(self._open[-1].id)} is still open")
+        other = self._last_exclusive()
+        if other is not None and not (_is_palaver_item(kind) and not _is_palaver_item(other.type)):
+            self._add("I8", frame, f"item starts while {quote(other.id)} is still open")
         item = _Item(identity, kind, index, was_added=was_added)
         self._items[identity] = item
         self._open.append(item)
@@ -374,13 +376,18 @@ class ItemChecker:
     def _check_position(self, frame: Frame, item: _Item, value: dict[str, Any]) -> None:
         if number_in(value, "output_index") != item.index:
             self._report_index(frame, value, f"but its item has {item.index}")
-        if self._open[-1] is not item:
-            self._add("I8", frame, f"frame interrupts item {quote(self._open[-1].id)}")
+        other = self._last_exclusive()
+        if other is not None and other is not item:
+            self._add("I8", frame, f"frame interrupts item {quote(other.id)}")
         item_object = object_in(value, "item")
         if item_object is not None and item.type not in (None, item_object["type"]):
             self._add("I5", frame, f"item was added as {quote(item.type)} but finished as {quote(item_object['type'])}")
         elif item_object is not None and item.was_added and item.call_id != item_object.get("call_id"):
             self._add("I5", frame, f"call_id changed from {quote(item.call_id)} to {quote(item_object.get('call_id'))}")
+
+    def _last_exclusive(self) -> _Item | None:
+        """Return the last open item that no other item may overlap."""
+        return next((item for item in reversed(self._open) if item.type != "mcp_call"), None)
 
     def _report_index(self, frame: Frame, value: dict[str, Any], expected: str) -> None:
         is_faulty = "output_index" in value and number_in(value, "output_index") is None

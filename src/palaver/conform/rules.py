@@ -204,7 +204,8 @@ RESPONSES = (
     ),
     Rule(
         "I8",
-        "Between the `added` and `done` frames of an item there are only its own frames or complete `palaver:*` items.",
+        "Between the `added` and `done` frames of an item there are only its own frames or complete `palaver:*` items. "
+        "Other items may start and end while an `mcp_call` is open.",
         _RESPONSES_AND_INVOCATIONS,
         "The Databricks provider drops text; ChatOpenAI mixes up arguments.",
     ),

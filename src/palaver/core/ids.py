@@ -3,6 +3,8 @@
 import hashlib
 
 MAX_ID_LENGTH = 64
+_KEPT_LENGTH, _DIGEST_LENGTH = 40, 12  # Of an id that is longer.
+_TRUNCATED_LENGTH = _KEPT_LENGTH + 1 + _DIGEST_LENGTH
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base32, lower case: no i, l, o, u to misread.
 
@@ -31,7 +33,12 @@ def truncate_id(text: str) -> str:
     if len(text) <= MAX_ID_LENGTH:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{text[:40]}-{digest[:12]}"
+    return f"{text[:_KEPT_LENGTH]}-{digest[:_DIGEST_LENGTH]}"
+
+
+def is_truncated_id(text: str) -> bool:
+    """Whether the id may be the output of `truncate_id` for a longer one."""
+    return len(text) == _TRUNCATED_LENGTH and text[-_DIGEST_LENGTH - 1] == "-"
 
 
 _MESSAGE, _ITEM = 1, 2

@@ -9,10 +9,12 @@ between, and some mix up argument pieces that alternate between calls. The rules
 - text and reasoning of another message wait until the open one ends;
 - data, files and usage pass through at once.
 
+Calls for which `overlaps` is true (see Linearizer) are an exception: nothing waits for their end.
+
 A synchronous state machine. Its input must be valid, as `core.grammar` produces it. Events keep their `seq`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import assert_never, cast
 
 from msgspec.structs import replace
@@ -56,10 +58,15 @@ class _OpenItem:
         self.pieces: list[str] = []
 
 
-class Linearizer:
-    """Reorders and splits events so that one item is open at a time."""
+OverlapPredicate = Callable[[ToolStarted], bool]
+"""Whether other items may start while this call is open."""
 
-    def __init__(self) -> None:
+
+class Linearizer:
+    """Reorders and splits events so that one item is open at a time, apart from overlapping calls."""
+
+    def __init__(self, overlaps: OverlapPredicate | None = None) -> None:
+        self._overlaps = overlaps
         self.passthrough_item: str | None = None
         """The text item whose deltas pass unchanged. Callers may append them to `pieces` and bypass `feed`."""
         self.pieces: list[str] = []
@@ -93,7 +100,8 @@ class Linearizer:
                     self._start_item(event, out)
             case ToolStarted():
                 if self._prepare_or_queue(event, out):
-                    self._tool = event.item
+                    if self._overlaps is None or not self._overlaps(event):
+                        self._tool = event.item
                     out.append(event)
             case ToolReturned():
                 if self._prepare_or_queue(event, out):
@@ -120,8 +128,9 @@ class Linearizer:
                 out.append(event)
             case ToolEnded():
                 out.append(event)
-                self._tool = None
-                self._release(out)
+                if self._tool == event.item:
+                    self._tool = None
+                    self._release(out)
 
     # Order
 
@@ -203,9 +212,9 @@ class Linearizer:
         return sent_id
 
 
-def linearize(events: Iterable[Event]) -> list[Event]:
+def linearize(events: Iterable[Event], overlaps: OverlapPredicate | None = None) -> list[Event]:
     """Linearize a whole stream."""
-    linearizer = Linearizer()
+    linearizer = Linearizer(overlaps)
     return [event_out for event in events for event_out in linearizer.feed(event)]
 
 

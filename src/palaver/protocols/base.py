@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -15,6 +15,8 @@ from palaver.core.runs import Call
 from palaver.errors import PalaverError, RequestError
 
 Headers = tuple[tuple[str, str], ...]
+ServerTools = Literal["mcp_call", "function_call", "omit"]
+"""How a response shows the calls of tools that the workflow ran itself."""
 WorkflowLookup = Callable[[str | None], Description]
 """Return the workflow of that name, or the default one for None. Raises WorkflowNotFound."""
 EventEncoder = Callable[[Event], bytes]
@@ -43,6 +45,8 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Names are in lower case."""
     body: bytes = b""
     json_limits: json.JsonLimits = json.DEFAULT_LIMITS
+    server_tools: ServerTools = "mcp_call"
+    """The server's default; a request can choose another."""
     new_id: str = ""
     """An unused id, for adapters that have to create one; else empty."""
 

@@ -295,6 +295,7 @@ class CallHandler:
             headers=exchange.headers,
             body=await exchange.body(self._settings),
             json_limits=self._json_limits,
+            server_tools=self._settings.responses_server_tools,
             new_id=exchange.id if route.endpoint.kind == "service" else "",
         )
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
@@ -26,7 +27,7 @@ from palaver.errors import (
 )
 from palaver.protocols.history_merge import PendingApprovals, new_messages
 from palaver.protocols.responses import store
-from palaver.protocols.responses.request import continue_history, resolve_references
+from palaver.protocols.responses.request import ResponsesRequest, continue_history, resolve_references
 from palaver.protocols.responses.response_object import response_id
 from palaver.protocols.ui_stream.request import UIRequest
 from palaver.server import file_references
@@ -397,14 +398,12 @@ _ItemSource = tuple[str | None, str | None]
 def _find_items(
     db: Connection, project: str, item_ids: Sequence[str], preferred_source: _ItemSource
 ) -> Mapping[str, Mapping[str, Any]]:
-    """Find stored items by id: in the continued conversation first, then in any response or thread that has them."""
+    """Return the stored items that exist, by id: of the continued conversation, else of any response or thread."""
     items: dict[str, Mapping[str, Any]] = {}
     for item_id in item_ids:
         for run, thread in (preferred_source, *_item_sources(db, project, item_id)):
             if item_id not in items:
-                items |= {item.id: item.item for item in _source_items(db, project, run, thread)}
-        if item_id not in items:
-            raise ItemNotFound(item_id)
+                items |= _source_items(db, project, run, thread)
     return items
 
 
@@ -417,13 +416,17 @@ def _item_sources(db: Connection, project: str, item_id: str) -> list[_ItemSourc
     ]
 
 
-def _source_items(db: Connection, project: str, run: str | None, thread: str | None) -> list[store.StoredItem]:
+def _source_items(db: Connection, project: str, run: str | None, thread: str | None) -> Mapping[str, Mapping[str, Any]]:
     if thread is not None and threads.get_thread(db, project, thread) is not None:
-        return store.message_items([node.message for node in threads.get_branch(db, project, thread)], thread)
+        branch = threads.get_branch(db, project, thread)
+        return {item.id: item.item for item in store.message_items([node.message for node in branch], thread)}
     stored_run = runs.get_stored_run(db, project, run) if run is not None else None
     if stored_run is None or not stored_run.row.stored:
-        return []
+        return {}
     reply = stored_run.reply.messages if stored_run.reply is not None else ()
-    return store.message_items(
-        [*(run_log.messages_seen_by(db, project, stored_run) or ()), *reply], response_id(stored_run.row.id)
-    )
+    messages = [*(run_log.messages_seen_by(db, project, stored_run) or ()), *reply]
+    items: dict[str, Mapping[str, Any]] = {
+        item.id: item.item for item in store.message_items(messages, response_id(stored_run.row.id))
+    }
+    log = runs.read_events(db, project, stored_run.row.id)
+    return items | store.output_items(log, msgspec.convert(stored_run.reading, ResponsesRequest))

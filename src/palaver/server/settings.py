@@ -17,6 +17,7 @@ from palaver.discovery.config import ConnectionSettings
 from palaver.errors import SettingsError
 from palaver.evaluation.providers import config as provider_config
 from palaver.evaluation.providers.config import Provider
+from palaver.protocols.base import ServerTools
 from palaver.testsets.limits import DEFAULT_LIMITS, TestsetLimits
 from palaver.traces.prices import Price
 
@@ -145,6 +146,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that a run may continue while no client reads its output."""
     obfuscate: bool = False
     """Pad the deltas of streams to hide their sizes, in protocols that have a field for it."""
+    responses_server_tools: ServerTools = "mcp_call"
+    """How /v1/responses shows calls of tools that the workflow runs itself: mcp_call, function_call or omit."""
     record: RecordMode = "full"
     """How much of each run is stored, at most: full, metadata or off. Responses are stored only with full."""
     trace_content: RecordMode = "full"

@@ -6,6 +6,8 @@ import { createDatabricksProvider } from '@databricks/ai-sdk-provider';
 import { generateText, streamText } from 'ai';
 import { answer, told } from './lines.mjs';
 
+globalThis.AI_SDK_LOG_WARNINGS = false; // It would write them to the output, which is read as JSON.
+
 const MODELS = {
   databricks: ({ url, workflow }) => createDatabricksProvider({
     baseURL: `${url}/${workflow}`,
@@ -22,8 +24,8 @@ const whole = (model) => async (asked, built) => {
   for (const part of result.content) {
     if (part.type === 'text') built.text.push(part.text);
     if (part.type === 'reasoning') built.reasoning += part.text;
-    if (part.type === 'tool-call') built.calls.push({ id: part.toolCallId, name: part.toolName, arguments: part.input });
-    if (part.type === 'tool-result') built.results.push({ id: part.toolCallId, output: part.output });
+    if (part.type === 'tool-call') built.calls.push(readCall(part));
+    if (part.type === 'tool-result') readResult(part, built);
   }
   readEnd(result, built);
 };
@@ -36,18 +38,25 @@ const streamed = (model) => async (asked, built, { signal, heard }) => {
       case 'text-start': place[part.id] = built.text.push('') - 1; break;
       case 'text-delta': built.text[place[part.id]] += part.text; heard(); break;
       case 'reasoning-delta': built.reasoning += part.text; break;
-      case 'tool-call': built.calls.push({ id: part.toolCallId, name: part.toolName, arguments: part.input }); break;
-      case 'tool-result': built.results.push({ id: part.toolCallId, output: part.output }); break;
+      case 'tool-call': built.calls.push(readCall(part)); break;
+      case 'tool-result': readResult(part, built); break;
       case 'error': built.error ??= told(part.error); break;
       case 'finish': readEnd({ finishReason: part.finishReason, usage: part.totalUsage }, built);
     }
   }
 };
 
-/** Asks, sends back all that came, and asks on. */
-const twice = (model) => async (asked, built) => {
-  // Unless told not to, OpenAI's provider refers to items that it believes stored.
-  const options = { model: model(asked), maxRetries: 0, providerOptions: { openai: { store: false } } };
+const readCall = ({ toolCallId: id, toolName: name, input }) => ({ id, name: name.replace(/^mcp\./, ''), arguments: input });
+
+/** The `output` of a tool that the server ran is the whole call. */
+function readResult({ toolCallId: id, toolName: name, output }, built) {
+  const result = name.startsWith('mcp.') ? output.output : output;
+  if (result !== undefined) built.results.push({ id, output: result });
+}
+
+/** Asks, sends back all that came, and asks on. OpenAI's provider refers to stored items unless `store` is false. */
+const twice = (model, store = false) => async (asked, built) => {
+  const options = { model: model(asked), maxRetries: 0, providerOptions: { openai: { store } } };
   const messages = [{ role: 'user', content: asked.prompt }];
   messages.push(...(await streamText({ ...options, messages }).response).messages);
   messages.push({ role: 'user', content: asked.then });
@@ -60,5 +69,6 @@ function readEnd({ finishReason, usage }, built) {
   built.usage = input === undefined && output === undefined ? null : { input, output };
 }
 
-await answer(Object.fromEntries(Object.entries(MODELS).flatMap(([name, model]) =>
-  [[`${name}Whole`, whole(model)], [`${name}Streamed`, streamed(model)], [`${name}Twice`, twice(model)]])));
+const ways = Object.entries(MODELS).flatMap(([name, model]) =>
+  [[`${name}Whole`, whole(model)], [`${name}Streamed`, streamed(model)], [`${name}Twice`, twice(model)]]);
+await answer({ ...Object.fromEntries(ways), openaiResponsesReferences: twice(MODELS.openaiResponses, true) });

@@ -33,6 +33,10 @@ function readItem(item, built) {
   if (item.type === 'message') built.text.push(item.content.map((part) => part.text).join(''));
   if (item.type === 'function_call') built.calls.push({ id: item.call_id, name: item.name, arguments: item.arguments });
   if (item.type === 'function_call_output') built.results.push({ id: item.call_id, output: item.output });
+  if (item.type === 'mcp_call') {
+    built.calls.push({ id: item.id, name: item.name, arguments: item.arguments });
+    if (item.output !== null) built.results.push({ id: item.id, output: item.output });
+  }
   if (item.type === 'reasoning') built.reasoning += item.summary.map((part) => part.text).join('');
 }
 

@@ -72,7 +72,8 @@ async function chained(asked, built) {
   const client = made(asked);
   const ask = (input, more) => client.responses.create({ model: 'heard', input, ...more });
   const first = await ask('One?', { instructions: 'Be brief.' });
-  const second = await ask('What time is it?', { previous_response_id: first.id });
+  const tools = [{ type: 'function', name: 'get_time', parameters: { type: 'object' }, strict: false }];
+  const second = await ask('What time is it?', { previous_response_id: first.id, tools });
   const result = { type: 'function_call_output', call_id: second.output[0].call_id, output: '12:00' };
   const third = await ask([result], { previous_response_id: second.id });
   built.first = first.output_text;

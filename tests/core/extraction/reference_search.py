@@ -187,7 +187,7 @@ def responses(element: Obj, contents: bool) -> bool | None:
 
 def responses_item(element: Obj, kind: str) -> bool | None:
     named, called = isinstance(element.get("name"), str), isinstance(element.get("call_id"), str)
-    if kind in ("function_call", "custom_tool_call"):
+    if kind in ("function_call", "custom_tool_call", "mcp_call"):
         return True if named and isinstance(element.get(RESPONSES_INPUT[kind]), str) else None
     if kind in ("function_call_output", "custom_tool_call_output"):
         return True if called and "output" in element else None
@@ -198,7 +198,7 @@ def responses_item(element: Obj, kind: str) -> bool | None:
     return False if other and isinstance(element.get("id"), str) else None
 
 
-RESPONSES_INPUT = {"function_call": "arguments", "custom_tool_call": "input"}
+RESPONSES_INPUT = {"function_call": "arguments", "custom_tool_call": "input", "mcp_call": "arguments"}
 OUR_TYPES = "text reasoning file tool-call tool-result refusal data".split()
 
 

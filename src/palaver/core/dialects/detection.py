@@ -342,6 +342,8 @@ def _detect_response_item(element: Object, kind: str) -> bool | None:
     match kind:
         case "function_call":
             return True if has_text("name") and has_text("arguments") else None
+        case "mcp_call":
+            return True if has_text("name") and has_text("arguments") else None
         case "custom_tool_call":
             return True if has_text("name") and has_text("input") else None
         case "function_call_output" | "custom_tool_call_output":

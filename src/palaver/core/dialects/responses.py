@@ -1,16 +1,18 @@
 """OpenAI Responses: items such as `{"type": "message", …}` and `{"type": "function_call", …}`.
 
 Calls, results, reasoning and data are separate items; reading merges those of one assistant turn. A bare
-`{role, content}` is also a message. `palaver:data` and `palaver:file` are Palaver extensions. An unknown item is kept
-in a data part `responses:<type>` and written back unchanged.
+`{role, content}` is also a message. An `mcp_call` is a call together with its result. `palaver:data` and `palaver:file`
+are Palaver extensions. An unknown item is kept in a data part `responses:<type>` and written back unchanged.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from palaver.core import json
 from palaver.core.dialects import chat_completions
 from palaver.core.dialects.detection import content_of, speaker_role
+from palaver.core.ids import is_truncated_id
 from palaver.core.json import (
     Object,
     argument_text,
@@ -236,13 +238,15 @@ _CHAT_KEYS = frozenset("tool_calls function_call tool_call_id reasoning_content 
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """Merge items into messages; plain Chat Completions text between them is not merged."""
-    return _merge(_read_items(elements, start))
+    return _merge(_read_items(elements, start)[0])
 
 
 def read_indexed(elements: Sequence[Any], start: int = 0) -> list[tuple[Message, int]]:
     """Return each message with the index of its first item; plain assistant text counts as an item."""
-    contents = [content[0] if type(content) is tuple else content for content in _read_items(elements, start)]
-    return [(message, start + index) for message, index in zip(_merge(contents), _first_indexes(contents), strict=True)]
+    items, positions = _read_items(elements, start)
+    contents = [content[0] if type(content) is tuple else content for content in items]
+    first_positions = [positions[index] for index in _first_indexes(contents)]
+    return list(zip(_merge(contents), first_positions, strict=True))
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
@@ -314,16 +318,21 @@ def _merge_turn(earlier: list[ItemContent], last: ItemContent) -> Message:
     return Message("assistant", tuple(parts), message_id, name)
 
 
-def _read_items(elements: Sequence[Any], start: int) -> list[ItemContent]:
-    """Read each item; an approval request refers to an earlier call."""
-    call_ids: set[str] = set()
+def _read_items(elements: Sequence[Any], start: int) -> tuple[list[ItemContent], list[int]]:
+    """Read each item; return the contents, each with the position of its item."""
+    call_ids: set[str] = set()  # An approval request refers to an earlier call.
     contents: list[ItemContent] = []
+    positions: list[int] = []
     for index, element in enumerate(elements, start):
         content = _read_item(element, index, call_ids)
         if type(content) is ToolCall:
             call_ids.add(content.call_id)
         contents.append(content)
-    return contents
+        positions.append(index)
+        if type(content) is ToolCall and element["type"] == "mcp_call" and (result := read_mcp_result(element)):
+            contents.append(Message("tool", (result,)))
+            positions.append(index)
+    return contents, positions
 
 
 def _read_item(item: Any, index: int, call_ids: set[str]) -> ItemContent:
@@ -340,6 +349,8 @@ def _read_item(item: Any, index: int, call_ids: set[str]) -> ItemContent:
             )
         case "function_call_output":
             return _read_output(fields, optional_str(fields.get("call_id")) or "")
+        case "mcp_call" if (name := optional_str(fields.get("name"))) is not None:
+            return ToolCall(mcp_call_id(fields) or f"call_{index}", name, mcp_arguments(fields))
         case "reasoning":
             return _read_reasoning(fields)
         case "mcp_approval_response":
@@ -373,6 +384,36 @@ def _read_output(item: Object, call_id: str) -> Message:
     return Message(
         "tool", (ToolResult(call_id, ensure_json(item.get("output")), item.get("palaver:is_error") is True),)
     )
+
+
+_SCOPED_CALL_ID = re.compile(r"mcp_[0-9a-hjkmnp-tv-z]{26}_(.+)", re.DOTALL)
+"""The item id of a call in a response of Palaver: the id of its run, and the id of the call."""
+
+
+def mcp_call_id(item: Object) -> str | None:
+    """Return the call id of an `mcp_call`: the original one if the item is Palaver's, else the id of the item."""
+    item_id = optional_str(item.get("id"))
+    match = _SCOPED_CALL_ID.fullmatch(item_id) if item_id is not None else None
+    return match[1] if match is not None and not is_truncated_id(match[0]) else item_id
+
+
+def mcp_arguments(item: Object) -> str:
+    """Return the arguments of an `mcp_call`. Palaver encodes arguments that are not JSON as a JSON string."""
+    text = argument_text(item.get("arguments"))
+    decoded = json.parse_or_text(text) if text.startswith('"') else text
+    return decoded if isinstance(decoded, str) else text
+
+
+def read_mcp_result(item: Object) -> ToolResult | None:
+    """Return the result in an `mcp_call`; None if the call was not completed."""
+    call_id, output, error = mcp_call_id(item) or "", item.get("output"), item.get("error")
+    if error is not None:
+        content = dict_or_empty(error).get("content", error)
+        text = join_texts_or_json(read_content(content), content) if is_list(content) else content
+        return ToolResult(call_id, ensure_json(text), is_error=True)
+    if output is None and item.get("status") != "completed":
+        return None
+    return ToolResult(call_id, "" if output is None else ensure_json(output))
 
 
 def _read_reasoning(item: Object) -> Reasoning:

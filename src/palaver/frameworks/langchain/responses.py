@@ -37,7 +37,7 @@ def message_to_items(message: Any, *, profile: Profile = "open") -> list[dict[st
     run = _LocalRun(history)
     stream = MessageStream(pending=pending_ids)
     events = [*run.start(), *run.feed(stream.feed(message)), *run.feed(stream.end()), *run.end()]
-    response = responses.encode_response(events, ResponsesRequest(profile=profile), status=200)
+    response = responses.encode_response(events, ResponsesRequest(profile=profile, stored=False), status=200)
     return json.decode(response.body)["output"]
 
 
@@ -51,7 +51,8 @@ async def stream_to_responses(
     response ends as failed, and the exception is logged.
     """
     run = _LocalRun()
-    encode = responses.stream_encoder(ResponsesRequest(profile=profile, model=model, workflow=model, stream=True))
+    request = ResponsesRequest(profile=profile, model=model, workflow=model, stream=True, stored=False)
+    encode = responses.stream_encoder(request)
     async with aclosing(_event_batches(stream, run)) as batches:
         async for batch in batches:
             for event in batch:

@@ -41,6 +41,7 @@ from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, Work
 from palaver.protocols.responses.request import Profile, ResponsesRequest, parse_request
 from palaver.protocols.responses.response_object import (
     JSON_HEADER,
+    OutputCall,
     OutputCollector,
     OutputItem,
     ResponseObject,
@@ -89,8 +90,8 @@ class ResponseStreamEncoder:
         self._request = request
         self._is_open = request.profile == "open"
         self._prefixes = _EVENT_PREFIXES[request.profile]
-        self._linearizer = Linearizer()
         self._output = OutputCollector(request)
+        self._linearizer = Linearizer(self._output.overlaps)
         self._next_number = 0
         self._delta_prefix = self._prefixes["response.output_text.delta"]
         self._delta_fields = b""  # The bytes between the sequence number of a text delta and its text.
@@ -123,7 +124,7 @@ class ResponseStreamEncoder:
                 fields = self._item_fields(event.item, b',"summary_index":0,"delta":')
                 return self._frame("response.reasoning_summary_text.delta", fields, _encode_string(event.delta))
             case ToolDelta():
-                return self._arguments(event.item, event.delta)
+                return self._arguments(event)
             case RunStarted():
                 return self._start(event)
             case TextStarted():
@@ -139,8 +140,7 @@ class ResponseStreamEncoder:
             case ToolEnded():
                 return self._close_call(event)
             case ToolReturned():
-                empty = {"type": "function_call_output", "id": event.item, "call_id": event.call_id, "output": ""}
-                return self._complete_item(self._output.result(event), empty)
+                return self._result(event)
             case PartAdded():
                 return self._part(event)
             case UsageAdded():
@@ -197,25 +197,62 @@ class ResponseStreamEncoder:
 
     def _open_call(self, event: ToolStarted) -> bytes:
         self._has_arguments = False
-        index = self._output.start_item(event)
-        item = _open_item("function_call", event.item, call_id=event.call_id, name=event.name, arguments="")
-        return self._item_added(index, item)
+        call = self._output.start_call(event)
+        if call.form == "mcp_call":
+            return self._start_mcp_call(call)
+        if call.form == "omit":
+            return b""
+        item = _open_item("function_call", call.item, call_id=call.call_id, name=call.name, arguments="")
+        return self._item_added(call.index, item)
 
-    def _arguments(self, item: str, delta: str) -> bytes:
+    def _start_mcp_call(self, call: OutputCall) -> bytes:
+        item = {**self._output.mcp_item(call), "arguments": ""}
+        added = self._item_added(call.index, json.encode(item))
+        return added + self._frame("response.mcp_call.in_progress", _call_fields(call))
+
+    def _arguments(self, event: ToolDelta) -> bytes:
+        call = self._output.get_call(event.item)
+        if call.form != "function_call":
+            return b""  # Clients need them in one piece.
         self._has_arguments = True
-        return self._frame(
-            "response.function_call_arguments.delta", self._item_fields(item, b',"delta":'), _encode_string(delta)
-        )
+        return self._arguments_delta(call, event.delta)
+
+    def _arguments_delta(self, call: OutputCall, delta: str) -> bytes:
+        kind = f"response.{call.form}_arguments.delta"
+        return self._frame(kind, _call_fields(call), b',"delta":', _encode_string(delta))
 
     def _close_call(self, event: ToolEnded) -> bytes:
-        fields, index = self._item_fields(event.item), self._output.index(event.item)
-        name = _encode_string(self._output.name(event.item))
-        missing_delta = (
-            b"" if self._has_arguments or not event.arguments else self._arguments(event.item, event.arguments)
-        )
-        pieces = (fields, b',"name":', name, b',"arguments":', _encode_string(event.arguments))
-        done = self._frame("response.function_call_arguments.done", *pieces)
-        return missing_delta + done + self._item_done(index, self._output.call(event))
+        call = self._output.end_call(event)
+        if call.form == "mcp_call":
+            return self._mcp_arguments(call)
+        if call.form == "omit":
+            return b""
+        has_delta = self._has_arguments or not event.arguments
+        delta = b"" if has_delta else self._arguments_delta(call, event.arguments)
+        pieces = (b',"name":', _encode_string(call.name), b',"arguments":', _encode_string(event.arguments))
+        done = self._frame("response.function_call_arguments.done", _call_fields(call), *pieces)
+        return delta + done + self._item_done(call.index, self._output.items[call.index])
+
+    def _mcp_arguments(self, call: OutputCall) -> bytes:
+        delta = self._arguments_delta(call, call.arguments)
+        pieces = (_call_fields(call), b',"arguments":', _encode_string(call.arguments))
+        return delta + self._frame("response.mcp_call_arguments.done", *pieces)
+
+    def _result(self, event: ToolReturned) -> bytes:
+        frames = b""
+        if (resumed := self._output.resume_call(event.call_id)) is not None and resumed.form == "mcp_call":
+            frames = self._start_mcp_call(resumed) + self._mcp_arguments(resumed)
+        call = self._output.result(event)
+        if call is None:
+            index, item = self._output.separate_result(event)
+            fields: dict[str, Any] = {**json.decode(item), "output": ""}
+            fields.pop("palaver:is_error", None)
+            return self._complete_item((index, item), {**fields, "status": "in_progress"})
+        if call.form == "omit":
+            return frames
+        status = "failed" if event.is_error else "completed"
+        ended = self._frame(f"response.mcp_call.{status}", _call_fields(call))
+        return b"".join((frames, ended, self._item_done(call.index, self._output.items[call.index])))
 
     # Complete items
 
@@ -260,9 +297,9 @@ class ResponseStreamEncoder:
             )
         )
 
-    def _complete_item(self, indexed_item: tuple[int, bytes], empty: Mapping[str, Any] | None = None) -> bytes:
+    def _complete_item(self, indexed_item: tuple[int, bytes], started: Mapping[str, Any] | None = None) -> bytes:
         index, item = indexed_item
-        added = item if empty is None else json.encode({**empty, "status": "in_progress"})
+        added = item if started is None else json.encode(started)
         return self._item_added(index, added) + self._item_done(index, item)
 
     # The run
@@ -284,7 +321,7 @@ class ResponseStreamEncoder:
         return created + self._frame("response.queued", b',"response":', snapshot)
 
     def _end(self, terminal: TerminalEvent) -> bytes:
-        frames: list[bytes] = []
+        frames = [self._item_done(call.index, self._output.items[call.index]) for call in self._output.finish_calls()]
         if isinstance(terminal, RunFinished):
             frames += map(self._encode_event, self._output.value_events(terminal))
         elif isinstance(terminal, RunFailed):
@@ -356,6 +393,10 @@ def _open_item(kind: str, item: str, **fields: Any) -> bytes:
     return json.encode({"type": kind, "id": item, **fields, "status": "in_progress"})
 
 
+def _call_fields(call: OutputCall) -> bytes:
+    return b"".join((b',"item_id":', _encode_string(call.item), b',"output_index":%d' % call.index))
+
+
 def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ResponsesRequest]:
     return parse_request(request, find)
 
@@ -384,7 +425,7 @@ def encode_response(events: Sequence[Event], request: ResponsesRequest, *, statu
         body = encode_text_response(started, request, json.encode(message_item(text.item, text.text)), last.at)
     else:
         output = OutputCollector(request)
-        for event in linearize(events):
+        for event in linearize(events, output.overlaps):
             output.add(event)
         usage = output.usage(last)
         body = ResponseObject(started, request).complete(last, output.items, usage, output.custom)

@@ -198,6 +198,10 @@ class ItemDecoder:
                 yield from self._add_reasoning(self._items.find_or_create("reasoning", frame), "content", index, delta)
             case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
                 yield from self._add_arguments(self._items.find_or_create("function_call", frame), delta)
+            case "response.mcp_call_arguments.done":
+                item = self._items.find_or_create("function_call", frame)
+                yield from self._add_arguments(item, item.remaining(dialect.mcp_arguments(frame)))
+                yield from self._close(item)
             case "response.output_item.added":
                 yield from self._item_added(dict_or_empty(frame.get("item")), frame)
             case "response.output_item.done":
@@ -264,7 +268,7 @@ class ItemDecoder:
         match fields.get("type"):
             case "message" | "reasoning" as kind:
                 self._items.find_or_create(kind, frame, remote_id)
-            case "function_call" | "custom_tool_call":
+            case "function_call" | "custom_tool_call" | "mcp_call":
                 item = self._items.find_or_create("function_call", frame, remote_id)
                 if name := optional_str(fields.get("name")):
                     yield from self._start_call(item, name, fields)
@@ -281,6 +285,12 @@ class ItemDecoder:
                 yield from self._call_done(fields, argument_text(fields.get("arguments")), frame)
             case "custom_tool_call":
                 yield from self._call_done(fields, argument_text(fields.get("input")), frame)
+            case "mcp_call":
+                yield from self._call_done(fields, dialect.mcp_arguments(fields), frame)
+                if (result := dialect.read_mcp_result(fields)) is not None:
+                    call_id = _remote_call_id(fields)
+                    output: Object = {"output": result.output, "palaver:is_error": result.is_error}
+                    yield from self._add_result({"call_id": call_id, **output})
             case "function_call_output" | "custom_tool_call_output":
                 self._items.count += 1
                 yield from self._add_result(fields)
@@ -385,7 +395,7 @@ class ItemDecoder:
         """Start a call now that its name is known, and emit the arguments received so far."""
         if item.call_id:
             return
-        item.remote_call_id = optional_str(fields.get("call_id"))
+        item.remote_call_id = _remote_call_id(fields)
         remote_id = item.remote_call_id or optional_str(fields.get("id")) or item.name
         number, item.call_id = 1, remote_id
         while item.call_id in self._calls.values():
@@ -405,7 +415,7 @@ class ItemDecoder:
     def _call_done(self, fields: Object, arguments: str, frame: Object) -> Iterator[Event]:
         remote_id = optional_str(fields.get("id")) or optional_str(fields.get("call_id")) or ""
         known = self._items.get(remote_id)
-        remote_call_id = optional_str(fields.get("call_id"))
+        remote_call_id = _remote_call_id(fields)
         is_same_call = known is not None and known.remote_call_id in (remote_call_id, None)
         if known and self._is_repeated("function_call", remote_id, arguments) and is_same_call:
             return
@@ -426,6 +436,10 @@ class ItemDecoder:
         self._items.current_content = "nothing"
         failed = fields.get("palaver:is_error") is True
         yield ToolReturned(call_id=call_id, output=fields.get("output"), is_error=failed)
+
+
+def _remote_call_id(fields: Object) -> str | None:
+    return dialect.mcp_call_id(fields) if fields.get("type") == "mcp_call" else optional_str(fields.get("call_id"))
 
 
 def _parse_annotations(annotations: list[Any]) -> tuple[Annotation, ...]:

@@ -7,7 +7,7 @@ References to stored objects are only named here: the server looks them up, see 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from palaver.core.descriptions import Description
 from palaver.core.dialects import responses as dialect
 from palaver.core.ids import MAX_ID_LENGTH
-from palaver.core.messages import Message, Text
+from palaver.core.messages import Data, Message, Text, ToolCall, ToolResult
 from palaver.core.runs import Call
 from palaver.errors import ConflictingFields, InvalidType, InvalidValue, ItemNotFound, WorkflowNotFound
-from palaver.protocols.base import HttpRequest, WorkflowLookup
+from palaver.protocols.base import HttpRequest, ServerTools, WorkflowLookup
 from palaver.protocols.history_merge import new_messages
 from palaver.protocols.openai import (
     FieldParser,
@@ -47,26 +47,40 @@ def check_items(items: Sequence[Any], field: str = "input") -> bool:
         pointer = f"/{field}/{index}"
         if not isinstance(item, dict):
             raise InvalidType(f"{field}[{index}] must be an object, not {json_type_name(item)}.", pointer=pointer)
-        has_references |= _check_item(cast("_Object", item), pointer) == "item_reference"
+        _check_item(cast("_Object", item), pointer)
+        has_references |= _is_reference(cast("_Object", item))
     return has_references
 
 
 def item_references(items: Sequence[_Object]) -> Mapping[int, str]:
     """Return the ids of the referenced stored items, by index."""
-    return {index: item["id"] for index, item in enumerate(items) if item.get("type") == "item_reference"}
+    return {index: item["id"] for index, item in enumerate(items) if _is_reference(item)}
+
+
+def _is_reference(item: _Object) -> bool:
+    """Whether the item refers to a stored one. Pydantic AI sends back calls without their results."""
+    match item:
+        case {"type": "item_reference"}:
+            return True
+        case {"type": "mcp_call", "id": str()}:
+            return item.get("output") is None and item.get("error") is None
+        case _:
+            return False
 
 
 def replace_references(items: Sequence[_Object], stored_items: Mapping[str, _Object]) -> list[_Object]:
     """Replace references by the stored items. Raises ItemNotFound."""
-    references = item_references(items)
-    for index, name in references.items():
-        if name not in stored_items:
+    resolved = list(items)
+    for index, name in item_references(items).items():
+        if name in stored_items:
+            resolved[index] = stored_items[name]
+        elif items[index]["type"] == "item_reference":
             raise ItemNotFound(name, pointer=f"/input/{index}/id")
-    return [stored_items[references[index]] if index in references else item for index, item in enumerate(items)]
+    return resolved
 
 
-def _check_item(item: _Object, pointer: str) -> str:
-    """Raise for an invalid item; return its type."""
+def _check_item(item: _Object, pointer: str) -> None:
+    """Raise for an invalid item."""
     kind = item.get("type", "message" if "role" in item else None)
     if not isinstance(kind, str):
         raise InvalidValue("An item must have a type or a role.", pointer=pointer)
@@ -91,9 +105,11 @@ def _check_item(item: _Object, pointer: str) -> str:
             fields.required_string("approval_request_id", max_length=MAX_ID_LENGTH)
             if not isinstance(item.get("approve"), bool):
                 raise InvalidType("approve must be true or false.", pointer=f"{pointer}/approve")
+        case "mcp_call":
+            fields.required_string("name")
+            fields.string("arguments")
         case _:
             pass  # Unknown items are kept as they are.
-    return kind
 
 
 def _check_message(fields: JsonFields) -> None:
@@ -142,6 +158,15 @@ _MAX_MODEL_LENGTH = 256
 _EMPTY: Mapping[str, Any] = {}
 
 
+class PendingCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tool call of an earlier response, which this run may complete."""
+
+    name: str
+    arguments: str
+    approval: str | None = None
+    """The id of the request to approve it."""
+
+
 class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is needed to encode the response. Stored with the run, so that the response can be read again."""
 
@@ -166,6 +191,16 @@ class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Creation time of a background response, set by the server; its run may start much later."""
     unresolved: tuple[Mapping[str, Any], ...] = ()
     """The input items, while some of them are references."""
+    server_tools: ServerTools = "function_call"
+    """The default is for requests that were stored before this field existed."""
+    pending_calls: Mapping[str, PendingCall] = {}
+    """The calls in the history that have no result yet, by call id."""
+
+    @property
+    def client_tools(self) -> frozenset[str]:
+        """The names of the tools that the client runs itself."""
+        tools: Sequence[_Object] = self.echo.get("tools", ())
+        return frozenset([name for tool in tools if isinstance(name := tool.get("name"), str)])
 
     @property
     def references(self) -> Sequence[str]:
@@ -202,12 +237,16 @@ def parse_request(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, Res
     shared = None if _SHARED_FIELDS.isdisjoint(body) else parse_shared_fields(fields, workflow)
     continues = "previous_response_id" in options or "conversation" in options
     messages, places, unresolved = _messages(fields, continues=continues) if workflow.is_chat else _NO_MESSAGES
+    server_tools = options.pop("palaver", None) or request.server_tools
+    pending_calls = find_pending_calls(messages) if profile == "open" else {}
     returns_trace = options.pop("databricks_options", False)
     trace = returns_trace or request.headers.get("x-mlflow-return-trace-id", "").lower() == "true"
     name, parent = workflow.name, request.trace_parent
-    if not options and shared is None and not trace and not unresolved:  # Most requests have nothing but an input.
+    if not options and shared is None and not trace and not unresolved and not pending_calls:
         call = Call(workflow=name, messages=messages, stored=True, trace_parent=parent)
-        return call, _simple_request(profile, model or name, name, places, stream=stream, is_chat=workflow.is_chat)
+        return call, _simple_request(
+            profile, model or name, name, places, server_tools, stream=stream, is_chat=workflow.is_chat
+        )
     call = Call(
         workflow=name,
         messages=messages,
@@ -240,7 +279,28 @@ def parse_request(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, Res
         stored=options.get("store", True),
         background=options.get("background", False),
         unresolved=unresolved,
+        server_tools=server_tools,
+        pending_calls=pending_calls,
     )
+
+
+def find_pending_calls(messages: Sequence[Message]) -> dict[str, PendingCall]:
+    """Return the calls without a result, by call id."""
+    pending: dict[str, PendingCall] = {}
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case ToolCall(call_id=call_id, name=name, arguments=arguments):
+                    pending[call_id] = PendingCall(name, arguments)
+                case ToolResult(call_id=call_id):
+                    pending.pop(call_id, None)
+                case Data(name="approval-request", value={"id": str(approval)}):
+                    call_id = part.value.get("call_id") or approval
+                    if (call := pending.get(call_id)) is not None:
+                        pending[call_id] = replace(call, approval=approval)
+                case _:
+                    pass
+    return pending
 
 
 def items_to_messages(items: Sequence[Mapping[str, Any]]) -> tuple[tuple[Message, ...], tuple[str, ...]]:
@@ -256,12 +316,25 @@ def in_open_profile(request: ResponsesRequest) -> ResponsesRequest:
     return replace(request, profile="open", echo=_complete_echo(request.echo))
 
 
-@lru_cache(256)
+@lru_cache(256)  # Most requests have nothing but an input.
 def _simple_request(
-    profile: Profile, model: str, workflow: str, places: tuple[str, ...], *, stream: bool, is_chat: bool
+    profile: Profile,
+    model: str,
+    workflow: str,
+    places: tuple[str, ...],
+    server_tools: ServerTools,
+    *,
+    stream: bool,
+    is_chat: bool,
 ) -> ResponsesRequest:
     return ResponsesRequest(
-        profile=profile, model=model, workflow=workflow, places=places, stream=stream, is_chat=is_chat
+        profile=profile,
+        model=model,
+        workflow=workflow,
+        places=places,
+        stream=stream,
+        is_chat=is_chat,
+        server_tools=server_tools,
     )
 
 
@@ -336,6 +409,8 @@ def _conversation(fields: JsonFields, name: str) -> dict[str, str]:
     return {"id": conversation_id}
 
 
+_parse_server_tools = string_parser(None, *get_args(ServerTools))
+
 _PARSERS: Mapping[str, FieldParser] = {
     "stream": parse_boolean,
     "store": parse_boolean,
@@ -363,11 +438,12 @@ _PARSERS: Mapping[str, FieldParser] = {
     "user": string_parser(512),
     "instructions": string_parser(),
     "databricks_options": lambda fields, name: parse_boolean(fields.nested(name), "return_trace"),
+    "palaver": lambda fields, name: _parse_server_tools(fields.nested(name), "server_tools"),
 }
 _SHARED_FIELDS = frozenset({"custom_inputs", "parameters", "context", "metadata", "safety_identifier", "user"})
 _STORAGE_FIELDS = frozenset({"store", "background", "previous_response_id", "conversation"})
 _NOT_OPTIONS = _STORAGE_FIELDS | {"instructions", "safety_identifier", "user"}
-_ECHOED_FIELDS = frozenset(_PARSERS) - {"include", "stream_options", "user"}
+_ECHOED_FIELDS = frozenset(_PARSERS) - {"include", "stream_options", "user", "palaver"}
 
 
 def _echo_fields(options: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
@@ -417,7 +493,8 @@ def resolve_references(
         return call, request
     messages, places = items_to_messages(replace_references(request.unresolved, stored_items))
     messages, places = (*call.messages, *messages), (*request.places, *places)
-    return replace(call, messages=messages), replace(request, places=places, unresolved=())
+    pending_calls = find_pending_calls(messages)
+    return replace(call, messages=messages), replace(request, places=places, unresolved=(), pending_calls=pending_calls)
 
 
 def continue_history(
@@ -433,4 +510,4 @@ def continue_history(
     params = [request.places[index] for index in unstored]
     messages = (*call.messages[:first], *stored, *unstored.values())
     places = (*request.places[:first], *[field] * len(stored), *params)
-    return replace(call, messages=messages), replace(request, places=places)
+    return replace(call, messages=messages), replace(request, places=places, pending_calls=find_pending_calls(messages))

@@ -33,8 +33,9 @@ from palaver.core.events import (
     ToolStarted,
     UsageAdded,
 )
+from palaver.core.ids import truncate_id
 from palaver.core.messages import APPROVAL_REQUEST, Annotation, Data, File, Refusal, Usage
-from palaver.protocols.base import text_or_json
+from palaver.protocols.base import ServerTools, text_or_json
 from palaver.protocols.responses.request import Profile, ResponsesRequest
 
 OutputItem = dict[str, Any]
@@ -83,6 +84,36 @@ def function_call_output_item(item: str, call_id: str, output: Any, *, is_error:
         "status": "completed",
     }
     return item_fields | {"palaver:is_error": True} if is_error else item_fields
+
+
+def mcp_call_item(item: str, server_label: str, name: str, arguments: str) -> OutputItem:
+    """A call of a tool that the workflow runs itself, in progress: clients take it as run by the server."""
+    return {
+        "type": "mcp_call",
+        "id": item,
+        "server_label": server_label,
+        "name": name,
+        "arguments": arguments,
+        "output": None,
+        "error": None,
+        "approval_request_id": None,
+        "status": "in_progress",
+    }
+
+
+def mcp_arguments(arguments: str) -> str:
+    """Return the arguments as valid JSON, which clients parse: none is `{}`, text is a string."""
+    if not arguments.strip():
+        return "{}"
+    return arguments if json.is_json(arguments) else json.encode(arguments).decode()
+
+
+def with_result(item: OutputItem, event: ToolReturned) -> OutputItem:
+    output = text_or_json(event.output)
+    if event.is_error:  # An object, never a string: inspect_ai fails on strings.
+        error = {"type": "mcp_tool_execution_error", "content": output}
+        return {**item, "error": error, "status": "failed"}
+    return {**item, "output": output, "status": "completed"}
 
 
 def approval_item(item: str, value: Any, workflow: str) -> OutputItem:
@@ -326,6 +357,23 @@ def _seconds(time: datetime | None) -> int:
     return int(time.timestamp()) if time else 0
 
 
+class OutputCall:
+    """A tool call of the run."""
+
+    __slots__ = ("approval", "arguments", "call_id", "form", "index", "item", "name")
+
+    def __init__(self, call_id: str, name: str, form: ServerTools, item: str, index: int) -> None:
+        self.call_id = call_id
+        self.name = name
+        self.form: ServerTools = form
+        self.item = item
+        """The id of its output item."""
+        self.index = index
+        self.arguments = ""
+        self.approval: str | None = None
+        """The id of the request to approve it, in an earlier response."""
+
+
 class TextItem(NamedTuple):
     """A finished text: its annotations, and its encoded item."""
 
@@ -341,7 +389,10 @@ class OutputCollector:
         self._request = request
         self._is_open = request.profile == "open"
         self._indexes: dict[str, int] = {}
-        self._calls: dict[str, ToolStarted] = {}
+        self._server_tools: ServerTools = request.server_tools if self._is_open else "function_call"
+        self._client_tools = request.client_tools
+        self._calls: dict[str, OutputCall] = {}  # By item id of the event.
+        self._server_calls: dict[str, OutputCall] = {}  # Without a result yet, by call id.
         self._usage: Usage | None = None
         self._has_text = self._has_output = False
         self._data: list[Any] = []
@@ -364,25 +415,30 @@ class OutputCollector:
                 pass  # Their end events carry the whole text.
             case RunStarted():
                 self.start_run(event)
-            case TextStarted() | ReasoningStarted() | ToolStarted():
+            case TextStarted() | ReasoningStarted():
                 self.start_item(event)
+            case ToolStarted():
+                self.start_call(event)
             case TextEnded():
                 self.text(event)
             case ReasoningEnded():
                 self.reasoning(event)
             case ToolEnded():
-                self.call(event)
+                self.end_call(event)
             case ToolReturned():
-                self.result(event)
+                self.resume_call(event.call_id)
+                if self.result(event) is None:
+                    self.separate_result(event)
             case PartAdded():
                 self.part(event)
             case UsageAdded():
                 self.add_usage(event)
             case RunFinished():
+                self.finish_calls()
                 for value_event in self.value_events(event):
                     self.add(value_event)
             case RunFailed() | RunCancelled():
-                pass
+                self.finish_calls()
             case _:
                 assert_never(event)
 
@@ -391,9 +447,7 @@ class OutputCollector:
 
     # Items with a start and an end
 
-    def start_item(self, event: TextStarted | ReasoningStarted | ToolStarted) -> int:
-        if isinstance(event, ToolStarted):
-            self._calls[event.item] = event
+    def start_item(self, event: TextStarted | ReasoningStarted) -> int:
         return self._reserve(event.item)
 
     def index(self, item: str) -> int:
@@ -414,19 +468,82 @@ class OutputCollector:
         encrypted = event.encrypted if self._request.encrypted else None
         return self._finish_item(event.item, json.encode(reasoning_item(event.item, event.text, encrypted)))
 
-    def call(self, event: ToolEnded) -> bytes:
-        call = self._calls.pop(event.item)
-        encoded = function_call_item(event.item, call.call_id, call.name, event.arguments)
-        return self._finish_item(event.item, json.encode(encoded))
+    # Tool calls
 
-    def name(self, item: str) -> str:
-        return self._calls[item].name
+    def overlaps(self, event: ToolStarted) -> bool:
+        """Whether other items may start before the call has ended."""
+        return self._form(event.name) != "function_call"
+
+    def _form(self, tool: str) -> ServerTools:
+        return "function_call" if tool in self._client_tools else self._server_tools
+
+    def _tool_item_id(self, prefix: str, call_id: str, item: str = "") -> str:
+        """Return the id of a call or result; of a stored response with the id of the run, to find the item by."""
+        is_scoped = prefix == "mcp" or (self._is_open and self._request.stored)
+        return truncate_id(f"{prefix}_{self._run}_{call_id}") if is_scoped else item
+
+    def start_call(self, event: ToolStarted) -> OutputCall:
+        call = self._calls[event.item] = self._add_call(event.call_id, event.name, event.item)
+        return call
+
+    def resume_call(self, call_id: str) -> OutputCall | None:
+        """Start a call of an earlier response again, whose result has come; None unless the workflow ran it."""
+        pending = self._request.pending_calls.get(call_id)
+        if pending is None or call_id in self._server_calls or self._form(pending.name) == "function_call":
+            return None
+        call = self._add_call(call_id, pending.name)
+        call.arguments, call.approval = mcp_arguments(pending.arguments), pending.approval
+        return call
+
+    def _add_call(self, call_id: str, name: str, item: str = "") -> OutputCall:
+        form = self._form(name)
+        item_id = self._tool_item_id("mcp" if form == "mcp_call" else "fc", call_id, item)
+        call = OutputCall(call_id, name, form, item_id, len(self.items))
+        if form != "omit":
+            self.items.append(b"")
+        if form != "function_call":
+            self._server_calls[call_id] = call
+        return call
+
+    def get_call(self, item: str) -> OutputCall:
+        """Return a call that has not ended, by the item id of its events."""
+        return self._calls[item]
+
+    def end_call(self, event: ToolEnded) -> OutputCall:
+        call = self._calls.pop(event.item)
+        if call.form == "function_call":
+            item = function_call_item(call.item, call.call_id, call.name, event.arguments)
+            self.items[call.index] = json.encode(item)
+        else:
+            call.arguments = mcp_arguments(event.arguments)
+        return call
+
+    def result(self, event: ToolReturned) -> OutputCall | None:
+        """Finish the call of a result; None if the result is an item of its own, to be added by `separate_result`."""
+        call = self._server_calls.pop(event.call_id, None)
+        if call is not None and call.form == "mcp_call":
+            self.items[call.index] = json.encode(with_result(self.mcp_item(call), event))
+        return call
+
+    def separate_result(self, event: ToolReturned) -> tuple[int, bytes]:
+        item_id = self._tool_item_id("fco", event.call_id, event.item)
+        return self._append_item(
+            function_call_output_item(item_id, event.call_id, event.output, is_error=event.is_error)
+        )
+
+    def mcp_item(self, call: OutputCall) -> OutputItem:
+        item = mcp_call_item(call.item, self._request.workflow, call.name, call.arguments)
+        return item if call.approval is None else item | {"approval_request_id": call.approval}
+
+    def finish_calls(self) -> list[OutputCall]:
+        """Finish the server's calls that have no result as incomplete, and return them."""
+        calls = [call for call in self._server_calls.values() if call.form == "mcp_call"]
+        self._server_calls.clear()
+        for call in calls:
+            self.items[call.index] = json.encode({**self.mcp_item(call), "status": "incomplete"})
+        return calls
 
     # Complete items
-
-    def result(self, event: ToolReturned) -> tuple[int, bytes]:
-        output_item = function_call_output_item(event.item, event.call_id, event.output, is_error=event.is_error)
-        return self._append_item(output_item)
 
     def part(self, event: PartAdded) -> tuple[int, bytes] | None:
         """Add a part as an item; None if the profile has no item for it."""

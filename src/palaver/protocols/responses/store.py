@@ -4,6 +4,7 @@ Always in the profile `open`. The server checks whether a response was stored an
 a stable, unique id: its own, that of its tool call, or one derived from its message.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
@@ -136,7 +137,7 @@ def output_items(events: Sequence[Event], request: ResponsesRequest) -> dict[str
 def _collect_output(events: Sequence[Event], request: ResponsesRequest) -> tuple[OutputCollector, list[bytes]]:
     """Return the output so far, and its finished items."""
     output = OutputCollector(request)
-    for event in linearize(events):
+    for event in linearize(events, output.overlaps):
         output.add(event)
     return output, [item for item in output.items if item]
 
@@ -153,6 +154,7 @@ _ORDERS: dict[str, Order] = {"asc": "asc", "desc": "desc"}
 _MAX_LIMIT, _DEFAULT_LIMIT = 100, 20
 _ENCRYPTED = "reasoning.encrypted_content"
 _ITEM_ID_PREFIXES = {"reasoning": "rs", "palaver:data": "dat", "palaver:file": "fil", "mcp_approval_response": "apr"}
+_SCOPED_MESSAGE_ID = re.compile(r"msg_([0-9a-hjkmnp-tv-z]{26})_\d+")
 _TYPES_WITH_STATUS = frozenset(
     "message function_call function_call_output reasoning mcp_approval_request palaver:data palaver:file".split()
 )
@@ -246,9 +248,9 @@ class _ItemIds:
             case {"id": str(item_id)} if item_id:
                 return self._make_unique(item_id)
             case {"type": "function_call", "call_id": str(call)}:
-                return self._make_unique(f"fc_{call}")
+                return self._make_unique(_tool_item_id("fc", stem, call))
             case {"type": "function_call_output", "call_id": str(call)}:
-                return self._make_unique(f"fco_{call}")
+                return self._make_unique(_tool_item_id("fco", stem, call))
             case _:
                 return self._make_unique(f"{_ITEM_ID_PREFIXES.get(kind, 'item')}_{stem.removeprefix('msg_')}")
 
@@ -261,6 +263,12 @@ class _ItemIds:
         self._used[item_id] = number
         self._used.setdefault(candidate, 1)
         return candidate
+
+
+def _tool_item_id(prefix: str, message: str, call: str) -> str:
+    """Return the id of a call or result: as in its response if the message has the id of a run or response."""
+    match = _SCOPED_MESSAGE_ID.fullmatch(message)
+    return f"{prefix}_{match[1]}_{call}" if match is not None else f"{prefix}_{call}"
 
 
 def _items(message: Message) -> Iterator[tuple[Item, tuple[int, ...]]]:
