@@ -64,7 +64,7 @@ check: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Check format, lint, typ
 	cd web && $(NODE) node_modules/typescript/bin/tsc
 	cd web && $(NODE) node_modules/oxlint/bin/oxlint --deny-warnings
 
-format: $(VENV)/dev $(WEB)/installed ## Format Python and the page's TypeScript, and apply ruff's fixes
+format: $(VENV)/dev $(WEB)/installed ## Format Python and the web interface's TypeScript, and apply ruff's fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	cd web && $(NODE) node_modules/oxfmt/bin/oxfmt .
@@ -74,10 +74,10 @@ bench: $(VENV)/dev $(VENV)/installed $(PAGE) $(DOCS) ## Run the benchmarks, prin
 
 docs: $(DOCS) ## Build the documentation site, which the server serves at /docs
 
-web: $(VENV)/installed $(WEB)/installed ## Serve the web page with hot reload, and start the demo as its server (or use PALAVER_URL)
+web: $(VENV)/installed $(WEB)/installed ## Serve the web interface with hot reload, and start the demo as its server (or use PALAVER_URL)
 	cd web && PALAVER_COMMAND=$(abspath $(BIN)/palaver) $(NODE) node_modules/vite/bin/vite.js $(ARGS)
 
-types: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Regenerate the page's types from the server's OpenAPI document
+types: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Regenerate the web interface's types from the server's OpenAPI document
 	@$(BIN)/python -m tests.web_types write
 
 pictures: $(VENV)/dev $(VENV)/installed $(PAGE) chromium ## Retake the screenshots in the README and the docs
@@ -159,5 +159,5 @@ $(DOCS): $(VENV)/run $(DOCS_SOURCES)
 	$(call STEP,7,Building the documentation) $(BIN)/python build_docs.py $(@D)
 
 $(PAGE): $(PAGE_PACKAGES) $(WEB_SOURCES)
-	$(call STEP,6,Building the web page) $(NODE) web/node_modules/vite/bin/vite.js build web --logLevel warn
+	$(call STEP,6,Building the web interface) $(NODE) web/node_modules/vite/bin/vite.js build web --logLevel warn
 	@touch $@

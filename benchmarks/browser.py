@@ -90,7 +90,7 @@ def find_longest_task(trace: bytes) -> LongestTask:
     }
     tasks = [event for event in events if event.name == "RunTask" and (event.pid, event.tid) in main_threads]
     if not tasks:
-        raise MeasurementError("the browser did not tell what its page did")
+        raise MeasurementError("the browser recorded no tasks of the main thread")
     # The browser samples the thread's clock: sometimes a task's processor time exceeds its duration.
     processor = max(min(event.dur, event.tdur) for event in tasks)
     return LongestTask(max(event.dur for event in tasks) / 1000, processor / 1000)

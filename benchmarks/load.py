@@ -124,7 +124,7 @@ def _parse_result(output: bytes, server: Server) -> LoadResult:
     try:
         result = msgspec.json.decode(output, type=LoadResult)
     except msgspec.MsgspecError:
-        raise MeasurementError(f"the load on {server.name} counted nothing") from None
+        raise MeasurementError(f"the load generator counted no responses from {server.name}") from None
     if result.failed or result.wrong:
-        raise MeasurementError(f"of the answers of {server.name} {result.failed} failed and {result.wrong} were wrong")
+        raise MeasurementError(f"{server.name}: {result.failed} responses failed and {result.wrong} were wrong")
     return result

@@ -44,13 +44,13 @@ DESCRIPTIONS = {
     "tracing.",
     "conversations": "Requests for stored conversations.",
     "idle": "The memory of an open stream that waits for its next event.",
-    "blocking": "The response time of async workflows while sync workflows block their threads.",
+    "blocking": "The response time of async workflows while sync workflows block their worker threads.",
     "jobchat": "Job Chat with a fake model, which responds immediately or at a fixed pace.",
     "traces": "The cost of tracing runs, and receiving, querying and deleting spans. The spans are chats of 2 KiB "
     "each; bare inserts write the same rows with the database driver alone.",
     "testsets": "Importing, reading and changing large test sets.",
     "evaluation": "Evaluations of 10,000 cells, each of which is one answer to one row, with three evaluators.",
-    "page": "The web page in Chromium. The longest task is the longest time that the page can't react to input.",
+    "page": "The web interface in Chromium. The longest task is the longest time during which it can't react to input.",
 }
 """What each part measures."""
 

@@ -108,7 +108,7 @@ def _wait_until_ok(
         if get(port, path)[0] == 200:
             return
         time.sleep(0.005)
-    raise MeasurementError(f"no good answer of {path} within {timeout:g} seconds")
+    raise MeasurementError(f"no successful response from {path} within {timeout:g} seconds")
 
 
 def get(port: int, path: str) -> tuple[int, bytes]:
@@ -136,5 +136,5 @@ def request_json(
         answer = connection.getresponse()
         content = answer.read()
     if answer.status >= 300:
-        raise MeasurementError(f"{method} {path} answered {answer.status}: {content[:300]!r}")
+        raise MeasurementError(f"{method} {path} responded with {answer.status}: {content[:300]!r}")
     return msgspec.json.decode(content)

@@ -28,8 +28,8 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         value=max(milliseconds),
         unit="ms",
         goal=at_most(20),
-        how=f"slowest of {_CALLS} calls of an async workflow, while {_BLOCKED_RUNS} sync workflows each block a thread "
-        f"for {seconds:g} s; median {median(milliseconds):.2f} ms",
+        how=f"slowest of {_CALLS} calls to an async workflow, while {_BLOCKED_RUNS} sync workflows each block a worker "
+        f"thread for {seconds:g} s; median {median(milliseconds):.2f} ms",
     )
 
 

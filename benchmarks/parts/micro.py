@@ -46,7 +46,7 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         name="text delta: frame of /invoke",
         value=_nanoseconds(context, "frames(delta)", frames=frames, delta=delta),
         unit="ns",
-        how="encoding as a server-sent event; all times of this section are the best of several runs, "
+        how="encoding as a server-sent event; all times in this section are the best of several runs, "
         "less those of an empty loop",
     )
 

@@ -39,7 +39,7 @@ class _Workload(NamedTuple):
 
 def measure(context: BenchmarkContext) -> Iterator[Figure]:
     if not (_BUILD_DIR / "index.html").exists():
-        raise MeasurementError("the page is not built: make src/palaver/web/index.html")
+        raise MeasurementError("the web interface is not built: make src/palaver/web/index.html")
     yield weight_figure(first_view_sizes(_BUILD_DIR))
     # On all cores, like the browser, as on a user's machine.
     with servers.run_palaver(context, record="full", file=flows.__file__, core=None) as server:
@@ -54,7 +54,7 @@ def weight_figure(sizes: dict[str, int]) -> Figure:
         value=sum(sizes.values()) / 1000,
         unit="KB",
         goal=at_most(350),
-        how=f"the document and the {len(sizes) - 1} files that it links; the largest ({Path(largest).suffix}) is "
+        how=f"the document and the {len(sizes) - 1} files that it links to; the largest ({Path(largest).suffix}) is "
         f"{sizes[largest] / 1000:.0f} KB",
     )
 
@@ -65,7 +65,9 @@ async def _measure_page(context: BenchmarkContext, server: Server) -> list[Figur
         async with browser.launch_browser() as chromium:
             return [figure async for figure in _figures(context, chromium, server)]
     except (Error, AssertionError) as error:  # Their messages have many lines.
-        raise MeasurementError(f"the page did not do as expected: {str(error).strip().splitlines()[0]}") from None
+        raise MeasurementError(
+            f"the web interface did not behave as expected: {str(error).strip().splitlines()[0]}"
+        ) from None
 
 
 async def _figures(context: BenchmarkContext, chromium: Browser, server: Server) -> AsyncIterator[Figure]:
@@ -91,7 +93,8 @@ def _task_figure(workload: _Workload, ours: Sequence[LongestTask], bare: Sequenc
         spread=half_range(results),
         unit="ms",
         goal=at_most(50),
-        how=f"on the page's main thread, {workload.how}; maximum CPU time of a task {_processor_text(ours)}; on a bare "
+        how=f"on the main thread of the web interface, {workload.how}; maximum CPU time of a task "
+        f"{_processor_text(ours)}; on a bare "
         f"page that shows the same text {median(task.task for task in bare):.0f} ms and {_processor_text(bare)}; "
         f"medians of {len(ours)} runs",
     )

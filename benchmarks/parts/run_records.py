@@ -30,7 +30,7 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
     whole = [[round_.echoes.requests_per_second for round_ in side] for side in sides]
     costs = [median(round_.microseconds for round_ in side) for side in sides]
     yield Figure(
-        name="recording: reduction of events/s",
+        name="recording: reduction in events/s",
         value=1 - median(paced[1]) / median(paced[0]),
         spread=half_range([1 - recorded / reference for recorded, reference in zip(paced[1], paced[0], strict=True)]),
         unit="",

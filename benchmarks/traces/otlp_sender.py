@@ -79,7 +79,7 @@ def _send_all(
             refused += 1
             time.sleep(_RETRY_INTERVAL_S)
         if answer.status != 200 or b"rejected" in content:
-            raise MeasurementError(f"{server.name} answered {answer.status} to spans: {content[:200]!r}")
+            raise MeasurementError(f"{server.name} responded to spans with {answer.status}: {content[:200]!r}")
         waits.append((time.perf_counter() - since) * 1000)
         if on_sent is not None:
             on_sent()

@@ -114,7 +114,7 @@ def _query_times_ms(port: int, queries: Sequence[Query]) -> list[float]:
         content = answer.read()
         milliseconds.append((time.perf_counter() - since) * 1000)
         if answer.status != 200:
-            raise MeasurementError(f"{path} was answered {answer.status}: {content[:200]!r}")
+            raise MeasurementError(f"{path} responded with {answer.status}: {content[:200]!r}")
     connection.close()
     return milliseconds[4:]
 

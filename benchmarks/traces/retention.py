@@ -41,7 +41,7 @@ async def _drop_oldest_day(url: str) -> tuple[DayUsage, float]:
     seconds = time.perf_counter() - since
     await database.close()
     if deleted != oldest.spans:
-        raise MeasurementError(f"{deleted} of {oldest.spans} spans went")
+        raise MeasurementError(f"{deleted} of {oldest.spans} spans were deleted")
     return oldest, seconds
 
 
@@ -75,7 +75,7 @@ def measure_sqlite(context: BenchmarkContext, path: Path) -> Figure:
             time.sleep(_PAUSE_S)
         seconds = time.monotonic() - started_at
     if not during:
-        raise MeasurementError("the day was gone before anything could be sent")
+        raise MeasurementError("the day was deleted before anything could be sent")
     return Figure(
         name="deleting a day, SQLite: longest concurrent request",
         value=max(during),

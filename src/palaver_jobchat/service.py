@@ -55,11 +55,11 @@ UseNewPrompt = Annotated[Any, _flag("Return changes to the job as suggested_code
 SuggestCode = Annotated[Any, _flag("Newer name for use_new_prompt.", examples=[True])]
 DownloadAdaptorDocs = Annotated[Any, _flag("Allow downloading the adaptor's docs (default: true).")]
 RefreshRag = Annotated[Any, _flag("Discard earlier search results and search again.")]
-Rehearsal = Annotated[Any, _flag("Rehearse: answer from a script instead of a model.")]
+Rehearsal = Annotated[Any, _flag("Test mode: answer from a script instead of a model.")]
 RehearsalFirst = Annotated[
-    Any, _flag("Rehearse: answer from a script instead of a model. This server has no model key.", examples=[True])
+    Any, _flag("Test mode: answer from a script instead of a model. This server has no model key.", examples=[True])
 ]
-"""Used when the server has no key: the form starts with the rehearsal switched on."""
+"""Used when the server has no key: the form starts with test mode switched on."""
 ModelScript = Annotated[
     Any, Meta(extra_json_schema={"description": "The script for a scripted model. Ignored unless the server uses one."})
 ]

@@ -41,7 +41,7 @@ def test_an_unfinished_task_is_ignored() -> None:
 
 
 def test_a_profile_without_the_page_is_a_measurement_error() -> None:
-    with pytest.raises(MeasurementError, match="did not tell"):
+    with pytest.raises(MeasurementError, match="recorded no tasks"):
         find_longest_task(encode_profile(OTHER_THREAD, task(900, 900, pid=2)))
 
 
@@ -49,4 +49,4 @@ def test_the_weight_figure_names_the_largest_file() -> None:
     figure = page.weight_figure({"index.html": 1_000, "assets/main-1.js": 252_000, "assets/main-2.css": 60_000})
 
     assert (figure.value, figure.unit, figure.goal, figure.verdict) == (313, "KB", at_most(350), "met")
-    assert figure.how == "the document and the 2 files that it links; the largest (.js) is 252 KB"
+    assert figure.how == "the document and the 2 files that it links to; the largest (.js) is 252 KB"

@@ -151,7 +151,7 @@ def test_the_first_connection_calls_on_sent_after_each_accepted_request(server: 
 def test_a_permanent_error_ends_the_measurement(server: Server, statuses: list[int]) -> None:
     statuses += [400]
 
-    with pytest.raises(MeasurementError, match="deaf answered 400"):
+    with pytest.raises(MeasurementError, match="deaf responded to spans with 400"):
         send_spans(server, [b"a"], connections=1)
 
 

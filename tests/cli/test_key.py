@@ -38,7 +38,7 @@ def test_a_new_key_is_printed_alone_and_only_its_hash_is_stored(tmp_path: Path) 
         [
             f"Created key_{key.id} (invoke, read) in {database}.",
             "warning: This is the first key. Servers that use this database now reject requests without a key.",
-            f"hint: To manage the server in the web page, run `palaver key create --scope admin --db {database}`.",
+            f"hint: To manage the server in the web interface, run `palaver key create --scope admin --db {database}`.",
         ],
     )
     assert not any(key.secret.encode() in path.read_bytes() for path in tmp_path.iterdir())

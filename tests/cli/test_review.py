@@ -60,6 +60,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_reviews_are_listed(path: Path) -> None:
     assert run(path, "list").stdout == "rv_1  open         2 items       2 answers  Round 1\n"
+    assert run(path, "list", "--evaluation", "ev_2").stdout == "No reviews.\n"
     assert run(path, "list", "--run", "ev_2").stdout == "No reviews.\n"
     [review] = msgspec.json.decode(run(path, "list", "--json").stdout)
     assert (review["id"], review["run"], review["answers"]) == ("rv_1", "ev_1", 2)

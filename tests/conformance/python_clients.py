@@ -284,8 +284,8 @@ def _read_message(message: AIMessage, record: Record) -> None:
             record["reasoning"] += block.get("reasoning", "")
         if block["type"] == "server_tool_call":
             record["calls"].append({"id": block["id"], "name": block["name"], "arguments": block["args"]})
-        if block["type"] == "server_tool_result" and block.get("output") is not None:
-            record["results"].append({"id": block["tool_call_id"], "output": block["output"]})
+        if block["type"] == "server_tool_result" and (output := block.get("output")) is not None:
+            record["results"].append({"id": block["tool_call_id"], "output": output})
     for tool_call in message.tool_calls:
         record["calls"].append({"id": tool_call["id"], "name": tool_call["name"], "arguments": tool_call["args"]})
     for item in message.content if isinstance(message.content, list) else []:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from agents import Agent, MaxTurnsExceeded, OpenAIResponsesModel, RunConfig, Runner, ToolCallItem, function_tool
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from openai import AsyncOpenAI
@@ -110,7 +110,7 @@ async def test_a_langchain_agent_shows_the_workflows_own_call(server: ServerProc
     model = ChatOpenAI(
         model="scripted", base_url=f"{server.url}/v1", api_key=SecretStr("none"), use_responses_api=True, max_retries=0
     )
-    state: Any = await create_agent(model, [look_up]).ainvoke({"messages": [("user", OWN_TOOL)]})
+    state: Any = await create_agent(model, [look_up]).ainvoke({"messages": [HumanMessage(OWN_TOOL)]})
 
     answer = state["messages"][-1]
     assert isinstance(answer, AIMessage)

@@ -646,7 +646,7 @@ async def test_headers_are_sent_and_appear_in_no_result(start_service: Callable[
         (Answer(b"{}", headers={"content-length": "99"}), "the connection was lost"),
         (
             Answer(b'{"flags": {"is_chat": false}}' + b" " * 1024 * 1024),
-            "The response of the remote service exceeds the limit of 1,048,576 bytes",
+            "The response from the remote service exceeds the limit of 1,048,576 bytes",
         ),
         (
             Answer(b"", headers={"content-encoding": "gzip"}),
@@ -782,7 +782,7 @@ def test_the_error_for_an_unknown_service_lists_all_attempts_and_a_remedy() -> N
     assert caught.value.message == (
         "http://host/app could not be identified. Tried: POST /inspect: not found; GET /inspect: not found; "
         "GET /openapi.json: not found; GET /agent/info: not found; GET /v1/models: not found. "
-        "If you know them, specify 'dialect' and 'is_chat'."
+        "Specify 'dialect' and 'is_chat' if you know them."
     )
     assert caught.value.details["tried"][0] == {
         "step": "inspect.flags",

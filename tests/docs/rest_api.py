@@ -76,7 +76,8 @@ def _guides(members: Iterable[routes.Route]) -> str:
 def _operation(route: routes.Route, objects: "_Objects") -> str:
     (method,) = route.methods
     operation = routes.document()["paths"][route.path][method.lower()]
-    scope = {"nothing": "no API key", "credential": "any API key"}.get(route.need, f"the scope `{route.need}`")
+    scopes = {"nothing": "no API key", "credential": "an API key with any scope"}
+    scope = scopes.get(route.need, f"the scope `{route.need}`")
     parameters = _parameters(operation.get("parameters", []), objects)
     return "\n\n".join(
         [

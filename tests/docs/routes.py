@@ -28,11 +28,17 @@ REFERENCE = DOCS / "reference"
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # HEAD is allowed wherever GET is.
 
-CALLS = "Protocols, under `/{workflow}` and at the root for the default workflow"
-STORED = "Stored responses and conversations: also under `/{workflow}`; those under `/v1` also without that prefix"
-SERVICES = "Services, at the root"
+CALLS = "Protocols"
+STORED = "Stored responses and conversations"
+SERVICES = "Services"
 SERVER = "The server itself"
 REST_API = "REST API"
+RULES = {
+    CALLS: "These routes exist under `/{workflow}`, and at the root for the default workflow.",
+    STORED: "These routes exist at the root and under `/{workflow}`. `/v1` at the start can be omitted.",
+    SERVICES: "These routes exist at the root only.",
+}
+"""Sentences below the headings of some groups."""
 
 DESCRIPTIONS = {
     "inspect": ("description and input schema of the workflow", "discovery.md"),
@@ -97,7 +103,7 @@ API_PAGES = {
     "workflows": "discovery.md",
 }
 SOCKETS = {
-    "/api/socket": ("requests and notifications of the web page", "socket.md"),
+    "/api/socket": ("requests and notifications of the web interface", "socket.md"),
     "/services/{w}": ("call a service", "services.md"),
 }
 
@@ -147,8 +153,8 @@ def _services() -> Iterable[Route]:
 
 def _server_routes() -> Iterable[Route]:
     for first in ("", *sorted(PAGE_SEGMENTS)):
-        yield Route(SERVER, ("GET",), f"/{first}", "nothing", "the web page, with all paths below", "socket.md")
-    yield Route(SERVER, ("GET",), "/assets/{file}", "nothing", "static files of the web page", "socket.md")
+        yield Route(SERVER, ("GET",), f"/{first}", "nothing", "the web interface, with all paths below", "socket.md")
+    yield Route(SERVER, ("GET",), "/assets/{file}", "nothing", "static files of the web interface", "socket.md")
     yield Route(SERVER, ("GET",), "/docs", "nothing", "the documentation, with all paths below", "socket.md")
     for name, endpoint in SERVER_ROUTES.items():
         yield _route(SERVER, endpoint.methods, name, SERVER_RULES[name])
@@ -190,7 +196,8 @@ def table() -> str:
             f"| {', '.join(methods)} {_paths(equal_routes)} | {need} | {what} | {link(page)} |"
             for (methods, need, what, page), equal_routes in lines
         ]
-        parts.append("\n".join([f"## {group}", "", "| route | scope | | more |", "|---|---|---|---|", *rows]))
+        head = [f"## {group}", "", *([RULES[group], ""] if group in RULES else []), "| route | scope | | more |"]
+        parts.append("\n".join([*head, "|---|---|---|---|", *rows]))
     rows = [f"| `{path}` | {what} | {link(page)} |" for path, (what, page) in SOCKETS.items()]
     parts.append("\n".join(["## WebSockets", "", "| path | | more |", "|---|---|---|", *rows]))
     return "\n\n".join(parts)

@@ -143,6 +143,8 @@ def test_errors_may_be_shown_after_the_output_and_without_progress(follow: Follo
         ("took 3 ms", "took 12.5 ms"),
         ("2026-11-19 01:45:26 UTC  ok", "2027-01-01 00:00:00 UTC  ok"),
         ('{"id":"01a1f17a…"}', '{"id":"c0ffee1234567890"}'),
+        ("plv_…\nCreated", "plv_wtrferqk_ggdc7we5z01ffm7237m1c8encxz5tv5kgzc88dkm\nCreated"),
+        ("plv_…\nCreated", "plv_w7rferqk_ggdc7we5z01ffm7237m1c8encxz5tv5kgzc88dkm\nCreated"),
         ("first\n…\nlast", "first\n1\n2\nlast"),
         ("first\n…", "first"),
         ("first\n…", "first\n1\n2"),

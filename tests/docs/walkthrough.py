@@ -82,6 +82,7 @@ _VARIABLE = re.compile(
     |\b\d\d:\d\d:\d\d\b                                               # time of day
     |\b\d+(?:\.\d+)?\ ?(?:ms|µs|s)\b(?:/s)?|\b\d+(?:\.\d+)?/s\b        # duration, rate
     |\b[0-9a-f]{16,64}\b|\b[0-9a-f]{8}(?=…)                             # hexadecimal id
+    |\bplv_(?:…|[0-9a-z_]{20,})                                        # API key
     |\b(?:[a-z]+_)+[0-9a-z-]{20,}                                       # our ids
     """,
     re.VERBOSE,

@@ -69,7 +69,7 @@ async def mender(
     # Late on purpose: it is shown above the text all the same.
     yield Data(
         name="notice",
-        value={"level": "info", "text": "Rehearsal: no model was called. What follows was written beforehand."},
+        value={"level": "info", "text": "Test mode: no model was called. What follows was written beforehand."},
     )
     new = code.replace(f"/v{version}/", f"/v{version + 1}/") if code.strip() else "get('/v1/patients');\n"
     if "Windows" in question:

@@ -104,7 +104,7 @@ async def test_a_change_is_shown_below_the_text_and_can_be_copied(page: Page) ->
     )
 
     notice = answer.get_by_role("note")
-    await expect(notice).to_contain_text("Rehearsal: no model was called.")
+    await expect(notice).to_contain_text("Test mode: no model was called.")
     tops = [(await one.bounding_box() or {})["y"] for one in (notice, answer.get_by_text("The job has"), diff(page))]
     assert tops == sorted(tops)
 
@@ -223,4 +223,4 @@ async def test_a_thread_with_code_edits_can_be_exported(page: Page) -> None:
     for form in ("jsonl", "html"):
         answer = await page.request.get(f"/api/threads/{thread}/export", params={"format": form})
         assert (form, answer.status) == (form, 200)
-        assert "Rehearsal" in await answer.text()
+        assert "Test mode" in await answer.text()

@@ -31,9 +31,9 @@ async def test_a_change_is_requested_shown_and_applied(page: Page) -> None:
     await expect(page.get_by_text("rehearsal: true")).to_be_visible()
 
     await send_message(page, "Log how many patients there are")
-    await wait_for_answer(cell(page, 1), "Rehearsal: no model was called.")
+    await wait_for_answer(cell(page, 1), "Test mode: no model was called.")
     answer = messages(cell(page, 1)).last
-    await expect(answer.get_by_role("note")).to_contain_text("This is a rehearsal: no model was called.")
+    await expect(answer.get_by_role("note")).to_contain_text("Test mode: no model was called.")
     diff = answer.get_by_role("figure")
     await expect(diff).to_contain_text("No findings")
     await expect(diff).to_contain_text("fetch-patients")

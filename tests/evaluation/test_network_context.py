@@ -229,7 +229,7 @@ async def test_a_workflow_judge_without_an_engine_is_not_available() -> None:
         "llm_judge", PARIS_CASE, make_context(registry=JUDGE_REGISTRY), judge="court", prompt="x"
     )
 
-    assert one.reason == "not_available: the workflow 'court' is not available here."
+    assert one.reason == "not_available: the workflow 'court' is not available: this context has no engine to run it."
 
 
 async def test_provider_keys_are_neither_stored_nor_logged_by_an_evaluation(

@@ -417,7 +417,7 @@ async def test_the_connection_is_closed_after_the_terminal_record() -> None:
         pytest.param(
             response_head() + DELTA + b'data: {"type":"mess',
             "Hel",
-            "The stream of the remote service ended in the middle of a record.",
+            "The stream from the remote service ended in the middle of a record.",
             id="half a record",
         ),
         pytest.param(
@@ -436,7 +436,7 @@ async def test_the_connection_is_closed_after_the_terminal_record() -> None:
             id="an error inside an envelope",
         ),
         pytest.param(
-            full_response(b"<html>", "text/html"), "", "The response of the remote service is not JSON.", id="a page"
+            full_response(b"<html>", "text/html"), "", "The response from the remote service is not JSON.", id="a page"
         ),
         pytest.param(
             response_head(content_encoding="gzip") + gzip.compress(DELTA),
@@ -482,7 +482,7 @@ async def test_a_reply_over_the_size_limit_fails_the_run(monkeypatch: pytest.Mon
         assert await failure(server.workflow()) == (
             "",
             "upstream_failed",
-            "The reply of far is larger than 100,000 bytes.",
+            "The response from far exceeds the limit of 100,000 bytes.",
         )
 
 

@@ -282,7 +282,7 @@ async def test_a_value_over_the_size_limit_fails_the_run(monkeypatch: pytest.Mon
         end = (await run_workflow(server.workflow(dialect="responses", is_chat=False), messages=())).log[-1]
 
     assert isinstance(end, RunFailed)
-    assert end.message == "The reply of far is larger than 1,000 bytes."
+    assert end.message == "The response from far exceeds the limit of 1,000 bytes."
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_call_answers_in_process(tmp_path: Path) -> None:
     result = run("call", "-", folder=tmp_path, stdin=payload)
 
     assert result.returncode == 0
-    assert json.loads(result.stdout)["response"].startswith("Rehearsal: no model was called.")
+    assert json.loads(result.stdout)["response"].startswith("Test mode: no model was called.")
 
 
 def test_call_prints_an_error_as_json_to_stderr(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ async def test_a_rehearsal_needs_no_key_and_uses_none(create_chat: ChatFactory, 
     async with client(workflow) as http:
         body = (await http.post("/services/job_chat", json={**payload, "rehearsal": True})).json()
 
-    assert body["response"].startswith("Rehearsal: no model was called.")
+    assert body["response"].startswith("Test mode: no model was called.")
     assert body["suggested_code"] != job
     assert job.strip() in body["suggested_code"]
     assert javascript.check_syntax(body["suggested_code"]).ok
@@ -36,7 +36,7 @@ async def test_stream_has_a_notice_that_the_answer_is_a_rehearsal(create_chat: C
 
     (notice,) = [data["value"] for event, data in decode_events(stream.content) if event == "data"]
     assert notice["level"] == "info"
-    assert notice["text"].startswith("This is a rehearsal: no model was called.")
+    assert notice["text"].startswith("Test mode: no model was called.")
 
 
 async def test_only_true_requests_a_rehearsal(create_chat: ChatFactory) -> None:

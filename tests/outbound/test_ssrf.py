@@ -353,7 +353,7 @@ async def test_a_redirect_is_returned_and_not_followed() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (full_response("x" * 2000), "The response of the remote service exceeds the limit of 1,000 bytes."),
+        (full_response("x" * 2000), "The response from the remote service exceeds the limit of 1,000 bytes."),
         (
             response_head(content_encoding="gzip") + gzip.compress(b"x"),
             "The remote service sent a response with content-encoding gzip, which is not supported.",

@@ -479,17 +479,17 @@ def test_reply_is_decoded_by_its_content_type(content_type: str, body: bytes, va
 @pytest.mark.parametrize(
     ("content_type", "body", "message"),
     [
-        ("application/json", b"<html>", "The response of the remote service is not JSON."),
-        ("text/html", b"<html>", "The response of the remote service is not JSON."),
+        ("application/json", b"<html>", "The response from the remote service is not JSON."),
+        ("text/html", b"<html>", "The response from the remote service is not JSON."),
         (
             "application/x-ndjson",
             b'"a"\n{"type":"mess',
-            "The stream of the remote service ended in the middle of a record.",
+            "The stream from the remote service ended in the middle of a record.",
         ),
         (
             "text/event-stream",
             b'data: {"type":"mess',
-            "The stream of the remote service ended in the middle of a record.",
+            "The stream from the remote service ended in the middle of a record.",
         ),
     ],
 )

@@ -384,7 +384,7 @@ def test_value_that_is_not_a_record_is_returned_unchanged(raw: bytes, value: obj
 
 @pytest.mark.parametrize("raw", [b'{"type":"mess', b' ["a', b'"Hel'])
 def test_truncated_last_record_raises_upstream_failed(raw: bytes) -> None:
-    with pytest.raises(UpstreamFailed, match=r"The stream of the remote service ended in the middle of a record\."):
+    with pytest.raises(UpstreamFailed, match=r"The stream from the remote service ended in the middle of a record\."):
         RecordDecoder()(raw, is_complete=False)
 
 

@@ -501,12 +501,12 @@ def test_calls_without_ids_stay_separate() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"choices":[]}', b'{"choices":[{"text":"x"}]}', b"null"])
 def test_json_that_is_not_a_completion_raises_upstream_failed(body: bytes) -> None:
-    with pytest.raises(UpstreamFailed, match="The response of the remote service is not a chat completion"):
+    with pytest.raises(UpstreamFailed, match="The response from the remote service is not a chat completion"):
         decode_body(body)
 
 
 def test_invalid_json_raises_upstream_failed() -> None:
-    with pytest.raises(UpstreamFailed, match="The response of the remote service is not JSON"):
+    with pytest.raises(UpstreamFailed, match="The response from the remote service is not JSON"):
         decode_body(b"<html>")
 
 

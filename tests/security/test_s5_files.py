@@ -110,7 +110,7 @@ async def test_fetch_follows_no_redirect_and_rejects_a_too_large_file() -> None:
 
     assert results == [
         (502, "upstream_failed", "Cannot fetch the file: the remote service responded with status 302."),
-        (502, "upstream_failed", "The response of the remote service exceeds the limit of 10,485,760 bytes."),
+        (502, "upstream_failed", "The response from the remote service exceeds the limit of 10,485,760 bytes."),
     ]
 
 

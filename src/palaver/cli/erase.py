@@ -14,7 +14,7 @@ from palaver.core.runs import DEFAULT_PROJECT
 @click.command()
 @click.option("--user", metavar="LABEL", help="Label of the user, as sent by the client.")
 @click.option("--session", metavar="LABEL", help="Label of the session, or its chat id.")
-@click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Project of the data.")
+@click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Project that the data belongs to.")
 @click.option("--yes", is_flag=True, help="Erase the data instead of only counting it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @db_option

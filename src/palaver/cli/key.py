@@ -97,7 +97,8 @@ def _print_notes(key: "ApiKey", *, is_first: bool, db: str | None) -> None:
     if "admin" not in key.scopes:
         option = f" --db {shlex.quote(printable(location, 500))}" if db is not None and "***" not in location else ""
         click.echo(
-            f"hint: To manage the server in the web page, run `palaver key create --scope admin{option}`.", err=True
+            f"hint: To manage the server in the web interface, run `palaver key create --scope admin{option}`.",
+            err=True,
         )
 
 

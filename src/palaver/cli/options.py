@@ -36,7 +36,9 @@ def json_option(command: CommandT) -> CommandT:
 
 def project_option(items: str) -> Callable[[CommandT], CommandT]:
     """Add --project, whose help names `items`: `def command(project: str)`."""
-    return click.option("--project", default=DEFAULT_PROJECT, show_default=True, help=f"Project of the {items}.")
+    return click.option(
+        "--project", default=DEFAULT_PROJECT, show_default=True, help=f"Project that the {items} belong to."
+    )
 
 
 private_urls_option = click.option(

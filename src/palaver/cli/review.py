@@ -29,21 +29,21 @@ def command() -> None:
 
 
 @command.command(name="list")
-@click.option("--run", help="Only reviews of this evaluation.")
+@click.option("--evaluation", "--run", "evaluation", help="Only reviews of this evaluation.")
 @project_option("reviews")
 @json_option
 @db_option
-def list_reviews(run: str | None, project: str, as_json: bool, db: str | None) -> None:
+def list_reviews(evaluation: str | None, project: str, as_json: bool, db: str | None) -> None:
     """List reviews, newest first.
 
     \b
     Examples:
       palaver review list
-      palaver review list --run ev_01k… --json
+      palaver review list --evaluation ev_01k… --json
     """
     from palaver.storage.evaluations import reviews as stored  # Imported late: --help must not wait for SQLAlchemy.
 
-    reviews = load_all_pages(db, stored.list_reviews, project, stored.ReviewFilters(evaluation=run))
+    reviews = load_all_pages(db, stored.list_reviews, project, stored.ReviewFilters(evaluation=evaluation))
     if as_json:
         click.echo(format_json([_review_json(review) for review in reviews]))
         return

@@ -377,7 +377,7 @@ class ItemChecker:
         if number_in(value, "output_index") != item.index:
             self._report_index(frame, value, f"but its item has {item.index}")
         other = self._last_exclusive()
-        if other is not None and other is not item:
+        if other is not None and other is not item and item.type != "mcp_call":
             self._add("I8", frame, f"frame interrupts item {quote(other.id)}")
         item_object = object_in(value, "item")
         if item_object is not None and item.type not in (None, item_object["type"]):

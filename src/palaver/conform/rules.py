@@ -68,14 +68,14 @@ SERVICE_RULES = (
         "S7",
         "No block is open at `message_delta`, `complete` or `error`.",
         _SERVICES,
-        "The page shows the block as still streaming.",
+        "Clients show the block as still streaming.",
     ),
     Rule(
         "S8",
         "A stream with `message_start` ends with `message_delta`, `message_stop` and `complete`, in this "
         "order and with nothing in between. `error` replaces all three.",
         _SERVICES,
-        "Clients end the answer there and miss the rest.",
+        "Clients end the answer at `message_stop` and miss whatever follows.",
     ),
     Rule(
         "S9",
@@ -174,14 +174,14 @@ RESPONSES = (
         "I4",
         "`sequence_number` counts 0, 1, 2, … without gaps.",
         _RESPONSES_ONLY,
-        "`@ai-sdk/open-responses` and clients that resume streams rely on it; MLflow sends none.",
+        "`@ai-sdk/open-responses` and clients that resume streams rely on it; MLflow doesn't send it.",
     ),
     Rule(
         "I5",
         "`output_index` counts 0, 1, 2, … as items are added. Later frames of an item repeat its index, id, "
         "type and `call_id`.",
         _RESPONSES_ONLY,
-        "`stream()` in both OpenAI SDKs relies on it; MLflow sends none.",
+        "`stream()` in both OpenAI SDKs relies on it; MLflow doesn't send it.",
     ),
     Rule(
         "I6",
@@ -205,7 +205,7 @@ RESPONSES = (
     Rule(
         "I8",
         "Between the `added` and `done` frames of an item there are only its own frames or complete `palaver:*` items. "
-        "Other items may start and end while an `mcp_call` is open.",
+        "An `mcp_call` and other items may overlap.",
         _RESPONSES_AND_INVOCATIONS,
         "The Databricks provider drops text; ChatOpenAI mixes up arguments.",
     ),

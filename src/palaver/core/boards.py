@@ -62,7 +62,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[BoardRow, ...] = ()
     testset: BoardTestset | None = None
     layout: dict[str, Any] = {}
-    """Layout state of the page, as any JSON object."""
+    """Layout state of the web interface, as any JSON object."""
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):

@@ -82,7 +82,7 @@ class ToolResult(_Part, frozen=True, tag="tool-result"):
     """The result of a tool call."""
 
     call_id: str
-    """Id of the call that it answers."""
+    """Id of the call that the result answers."""
     output: Any = None
     """Any JSON."""
     is_error: bool = False

@@ -299,7 +299,7 @@ def _not_discovered(discovery: Discovery) -> NotDiscovered | DiscoveryRefused:
         problem = "uses an unsupported protocol"
     tried = "; ".join(f"{step.request or step.step}: {step.found}" for step in discovery.tried)
     return NotDiscovered(
-        f"{discovery.url} {problem}. Tried: {tried}. If you know them, specify 'dialect' and 'is_chat'.",
+        f"{discovery.url} {problem}. Tried: {tried}. Specify 'dialect' and 'is_chat' if you know them.",
         details=details,
     )
 

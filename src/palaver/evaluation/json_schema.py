@@ -62,7 +62,7 @@ def schema_errors(value: Any, schema: Schema) -> list[str]:
     try:
         return [_describe_error(error) for error in islice(validator.iter_errors(value), _MAX_ERRORS)]
     except RecursionError:
-        raise ScoringError("schema_budget", "the schema's references never end (infinite recursion)") from None
+        raise ScoringError("schema_budget", "the schema contains circular references") from None
     except _BudgetExceeded as error:
         raise ScoringError("schema_budget", str(error)) from None
     finally:

@@ -60,13 +60,13 @@ class OfflineContext:
         """Accept any name."""
 
     async def judge(self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = 2) -> Any:  # noqa: ARG002 - an interface
-        raise ScoringError("not_available", f"the judge {judge!r} is not available here")
+        raise ScoringError("not_available", f"the judge {judge!r} is not available in an offline context")
 
     def check_post(self, url: str, secret: str | None, pointer: str) -> None:
         """Accept any URL."""
 
     async def post(self, url: str, body: Any, *, secret: str | None = None, seconds: float = 10) -> Any:  # noqa: ARG002 - an interface
-        raise ScoringError("not_available", "webhooks are not available here")
+        raise ScoringError("not_available", "webhooks are not available in an offline context")
 
     def check_model(self, model: str, pointer: str) -> None:
         """Accept any name."""
@@ -197,7 +197,7 @@ class NetworkContext(OfflineContext):
         if isinstance(resolved, tuple):
             return self._provider_model(*resolved)
         if self._engine is None:
-            raise InvalidValue(f"the workflow {judge!r} is not available here.")
+            raise InvalidValue(f"the workflow {judge!r} is not available: this context has no engine to run it.")
         return WorkflowJudge(resolved, self._engine, self._project, self._key, self._network.prices)
 
     # Webhooks

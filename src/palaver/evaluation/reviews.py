@@ -77,9 +77,9 @@ class ReviewSelection(msgspec.Struct, frozen=True):
 
 
 def select_items(db: Connection, project: str, request: ItemSelection) -> ReviewSelection:
-    """Select the items of a review. Raises NotFound for an unknown run or trace, InvalidValue if there are no items."""
+    """Select the items of a review. Raises NotFound for an unknown evaluation or trace, InvalidValue without items."""
     if (request.run is None) == (request.traces is None):
-        raise InvalidValue("Exactly one of 'run' and 'traces' is required.", pointer="/items")
+        raise InvalidValue("Exactly one of 'run' (an evaluation) and 'traces' is required.", pointer="/items")
     plan = None
     if request.run is not None:
         _, stored_plan = evaluations.get_plan(db, project, request.run)

@@ -173,7 +173,7 @@ class RemoteWorkflow:
                 while (chunk := await body.next()) is not None:
                     if body.size > MAX_REPLY_BYTES and (is_value or not replies.streamed):
                         raise UpstreamFailed(
-                            f"The reply of {description.name} is larger than {MAX_REPLY_BYTES:,} bytes."
+                            f"The response from {description.name} exceeds the limit of {MAX_REPLY_BYTES:,} bytes."
                         )
                     for value in replies.feed(chunk):
                         if is_value:

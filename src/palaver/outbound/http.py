@@ -103,7 +103,7 @@ async def read_limited(response: "httpx.Response", limit: int) -> bytes:
     async for chunk in response.aiter_bytes():
         body += chunk
         if len(body) > limit:
-            raise UpstreamFailed(f"The response of the remote service exceeds the limit of {limit:,} bytes.")
+            raise UpstreamFailed(f"The response from the remote service exceeds the limit of {limit:,} bytes.")
     return bytes(body)
 
 
@@ -124,8 +124,8 @@ def check_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
         # httpx would reject these too, but its message would show the value, which may be a secret.
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise InvalidOption(
-                f"Invalid header '{printable(name)}' in headers=. "
-                "Use printable ASCII without line breaks or leading or trailing spaces."
+                f"Invalid header '{printable(name)}': the name and value must be printable ASCII, "
+                "without line breaks or surrounding spaces."
             )
     return headers
 

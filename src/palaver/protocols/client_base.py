@@ -48,7 +48,7 @@ def decode_body(content_type: str, body: bytes) -> Any:
         return text
     value = json.parse_or_text(text)
     if value is text and media:
-        raise UpstreamFailed("The response of the remote service is not JSON.")
+        raise UpstreamFailed("The response from the remote service is not JSON.")
     return value
 
 

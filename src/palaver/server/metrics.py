@@ -29,7 +29,9 @@ class Metrics:
         registry.register(self)
         active_runs = Gauge("palaver_runs_alive", "Active runs.", registry=registry)
         active_runs.set_function(lambda: engine.active_count)
-        busy_threads = Gauge("palaver_threads_busy", "Threads in use by sync workflows.", registry=registry)
+        busy_threads = Gauge(
+            "palaver_threads_busy", "Worker threads in use by synchronous workflows.", registry=registry
+        )
         busy_threads.set_function(lambda: engine.thread_pool.busy)
 
     def count(self, route: str, status: int, seconds: float) -> None:

@@ -53,7 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     debug: bool = False
     """Include the exceptions of workflows in error responses, and log debug messages."""
     tour: bool = False
-    """Offer the guided tour in the page; `palaver demo` turns this on."""
+    """Offer the guided tour in the web interface; `palaver demo` turns this on."""
     threads: int = 32
     """Maximum number of synchronous workflows that run at the same time in each process."""
     allowed_hosts: tuple[str, ...] = ()
@@ -147,17 +147,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     obfuscate: bool = False
     """Pad the deltas of streams to hide their sizes, in protocols that have a field for it."""
     responses_server_tools: ServerTools = "mcp_call"
-    """How /v1/responses shows calls of tools that the workflow runs itself: mcp_call, function_call or omit."""
+    """How /v1/responses shows calls to tools that the workflow runs itself: mcp_call, function_call or omit."""
     record: RecordMode = "full"
-    """How much of each run is stored, at most: full, metadata or off. Responses are stored only with full."""
+    """Maximum detail to store for each run: full, metadata or off. Responses are stored only with full."""
     trace_content: RecordMode = "full"
-    """How much of a run its spans contain: full, metadata (no messages, inputs, outputs or values), off (no spans)."""
+    """Maximum detail of runs in spans: full, metadata (no messages, inputs, outputs or values) or off (no spans)."""
     trace_retention_days: NonNegativeInt = 30
     """Days to keep spans; 0 to keep them forever."""
     trace_max_bytes: NonNegativeInt = 0
     """Approximate size limit of all spans, in bytes; 0 for no limit. The oldest days are deleted, never the latest."""
     projects: Mapping[str, ProjectSettings] = {}
-    """Settings of single projects. Only in palaver.toml: `[projects.shop]` with its own `trace_retention_days`."""
+    """Per-project settings. Only in palaver.toml: `[projects.shop]` with its own `trace_retention_days`."""
     redact: tuple[Mapping[str, Any], ...] = ()
     """Rules for what to redact before storing, in addition to secrets. Only in palaver.toml: `[[redact]]`."""
     prices: Mapping[str, Price] = {}
@@ -171,9 +171,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stream_stall: float = 60
     """Seconds after which a client that stops reading its stream is disconnected."""
     ws_max: int = MIB
-    """Maximum size of a WebSocket message, in bytes (of services: `max_body`). If exceeded, closes with code 1009."""
+    """Maximum size of a WebSocket message, in bytes (code 1009 if exceeded). For services, `max_body` applies."""
     ws_ping: float = 20
-    """Seconds between WebSocket pings, and to wait for the reply. Without a reply, the socket closes with code 1011."""
+    """Interval between WebSocket pings, and timeout for each reply, in seconds (code 1011 if exceeded)."""
     shutdown_seconds: float = 30
     """Seconds that runs may continue after a signal to stop."""
 

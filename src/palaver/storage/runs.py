@@ -300,7 +300,7 @@ class RunFilters(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     """Created at or after `since`, and before `until`."""
     search: str | None = None
-    """A text in the previews of input or output; ASCII case is ignored."""
+    """Text in the previews of input or output; ASCII case is ignored."""
 
 
 ALL_RUNS = RunFilters()

@@ -20,7 +20,7 @@ class SavedView(msgspec.Struct, frozen=True, kw_only=True):
     page: str
     name: str
     body: Any
-    """Opaque: only the page interprets it."""
+    """Opaque: only the web interface interprets it."""
     created_at: datetime
     updated_at: datetime
 

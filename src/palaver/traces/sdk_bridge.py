@@ -63,7 +63,7 @@ def attach_run(trace_id: str, span_id: str, sink: RunSpanSink | None) -> Token[A
             context_value = context.set_value(_CONTEXT_KEY, sink, context_value)
         return context.attach(context_value)
     except Exception:  # An unknown version of the library must not fail a run.
-        log.debug("Failed to make the run the current OpenTelemetry span", exc_info=True)
+        log.debug("Failed to set the run's span as the current OpenTelemetry span", exc_info=True)
         return None
 
 

@@ -80,7 +80,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     description: str = ""
-    """What the parameter does, for the JSON Schema and the page."""
+    """What the parameter does, for the JSON Schema and the web interface."""
 
 
 _PALAVER_TYPES = {"Context": Context, "Message": Message, "Parameter": Parameter}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NOTICE: Final = {
     "level": "info",
-    "text": "This is a rehearsal: no model was called. The answer is scripted; edits are applied and checked as usual.",
+    "text": "Test mode: no model was called. The answer is scripted; edits are applied and checked as usual.",
 }
 """Value of the `notice` part, shown above the answer."""
 
@@ -58,7 +58,7 @@ class RehearsalModel:
             return self._model
 
 
-OPENING_SENTENCE: Final = "Rehearsal: no model was called."
+OPENING_SENTENCE: Final = "Test mode: no model was called."
 _DELAY_S: Final = 0.015
 _CHUNK_CHARACTERS: Final = 12  # About what a model sends per delta.
 _MAX_CHUNKS: Final = 80

@@ -168,7 +168,10 @@ async def test_a_turn_that_was_not_reached_fails_every_check() -> None:
         (
             {"judge": "It is polite."},
             ExpectationCheck(
-                "judge", False, "not_available: the judge 'default' is not available here", "not_available"
+                "judge",
+                False,
+                "not_available: the judge 'default' is not available in an offline context",
+                "not_available",
             ),
         ),
         (

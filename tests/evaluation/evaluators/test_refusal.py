@@ -74,7 +74,10 @@ async def test_refusal_patterns_can_be_customized(pattern: str, refused: bool) -
 async def test_an_unavailable_judge_is_an_error() -> None:
     scored = await score_record("refusal", chat(Message.assistant("Hm.")), {"judge": "tutor"})
 
-    assert (scored.status, scored.reason) == ("error", "not_available: the judge 'tutor' is not available here")
+    assert (scored.status, scored.reason) == (
+        "error",
+        "not_available: the judge 'tutor' is not available in an offline context",
+    )
 
 
 @pytest.mark.parametrize(

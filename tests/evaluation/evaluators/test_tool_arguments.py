@@ -64,11 +64,11 @@ async def test_arguments_of_a_call_are_compared(parameters: dict[str, Any], expe
             (False, 0, MISMATCH_REASON),
         ),
         (UNSET, (None, None, "no_expected: the row has no expected answer")),
-        ("search", (None, None, "no_expected: the expected answer has no arguments for a call of search")),
-        (["search"], (None, None, "no_expected: the expected answer has no arguments for a call of search")),
+        ("search", (None, None, "no_expected: the expected answer has no arguments for a call to search")),
+        (["search"], (None, None, "no_expected: the expected answer has no arguments for a call to search")),
         (
             [{"name": "fetch", "arguments": {}}],
-            (None, None, "no_expected: the expected answer has no arguments for a call of search"),
+            (None, None, "no_expected: the expected answer has no arguments for a call to search"),
         ),
     ],
 )

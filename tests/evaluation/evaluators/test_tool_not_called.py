@@ -31,5 +31,5 @@ async def test_an_answer_without_calls_passes() -> None:
 def test_an_empty_list_of_names_is_rejected() -> None:
     assert bind_error("tool_not_called", {"names": []}) == (
         "/parameters/names",
-        "Evaluator 'tool_not_called': names must not be empty. Omit it to check for calls of any tool.",
+        "Evaluator 'tool_not_called': 'names' must not be empty. Omit it to check for calls to any tool.",
     )

@@ -110,4 +110,7 @@ async def test_an_unavailable_judge_is_an_error() -> None:
 
     scored = await score_record("tool_results_used", case, {"judge": "tutor"})
 
-    assert (scored.status, scored.reason) == ("error", "not_available: the judge 'tutor' is not available here")
+    assert (scored.status, scored.reason) == (
+        "error",
+        "not_available: the judge 'tutor' is not available in an offline context",
+    )

@@ -77,7 +77,10 @@ async def test_a_case_without_expectations_is_skipped() -> None:
 @pytest.mark.parametrize(
     ("expect", "reason"),
     [
-        ({"judge": "It is polite."}, "not_available: turn 1, judge: the judge 'default' is not available here"),
+        (
+            {"judge": "It is polite."},
+            "not_available: turn 1, judge: the judge 'default' is not available in an offline context",
+        ),
         ({"txet": "Hi"}, "invalid_expect: turn 1, expect: "),
         ({"text": {"matches": "^(a|a)*$"}}, "regex_timeout: turn 1, text: matching '^(a|a)*$' took longer than 0.1 s"),
     ],

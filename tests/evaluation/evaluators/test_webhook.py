@@ -115,7 +115,7 @@ async def test_the_answer_may_be_anything_that_an_evaluator_may_return(reply: An
         ),
         (
             Reply(b'"' + b"x" * 1024 * 1024 + b'"'),
-            "webhook_failed: The response of the remote service exceeds the limit of 1,048,576 bytes.",
+            "webhook_failed: The response from the remote service exceeds the limit of 1,048,576 bytes.",
         ),
         (Reply(status=None), "webhook_failed: The service could not be reached or closed the connection early."),
     ],

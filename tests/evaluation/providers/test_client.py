@@ -104,7 +104,7 @@ async def test_embeddings_are_returned_in_the_order_of_the_texts() -> None:
 async def test_a_completion_without_an_answer_is_an_error(body: Any) -> None:
     async with service([Reply(body)]) as fake:
         model = ProviderModel("openai", openai(fake.url)["openai"], "m", KEY, None)
-        with pytest.raises(ScoringError, match="provider_failed: the response of openai cannot be used"):
+        with pytest.raises(ScoringError, match="provider_failed: the response from openai cannot be used"):
             await model.answer(MESSAGES, SCHEMA)
 
 

@@ -14,7 +14,7 @@ from palaver_jobchat.prompt import Prompt, build_prompt
 from palaver_jobchat.testing import FakeAnthropic
 from tests.jobchat.models.model_requests import NO_RETRY, collect_events, usage_of
 
-OPENING = "Rehearsal: no model was called."
+OPENING = "Test mode: no model was called."
 JOB = "get('/patients');\n\nfn(state => {\n  const ids = state.data.map(x => x.id);\n  return { ...state, ids };\n});\n"
 STEP = """\
 fn(state => {

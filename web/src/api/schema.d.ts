@@ -116,7 +116,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get the data of the page's first view */
+        /** Get the initial data for the web interface */
         get: operations["bootstrap"];
         put?: never;
         post?: never;
@@ -1156,7 +1156,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List rows in order, with long cells truncated; a page may have fewer rows than `limit` in a search */
+        /** List rows in order, with long cells truncated; in a search, a page may have fewer rows than `limit` */
         get: operations["list_testset_rows"];
         put?: never;
         post?: never;
@@ -5842,7 +5842,7 @@ export interface operations {
     online_rule_stats: {
         parameters: {
             query?: {
-                /** @description Length of a time step. */
+                /** @description Length of each bucket. */
                 by?: "minute" | "hour" | "day";
                 /** @description RFC 3339 timestamp: started at or after this time. */
                 from?: string | null;
@@ -8011,7 +8011,7 @@ export interface operations {
             query?: {
                 /** @description Text to search for, without wildcards. */
                 search?: string | null;
-                /** @description Only rows with these cell values: topic=maths or {"topic": "maths"}. */
+                /** @description Only rows with these cell values, e.g. topic=maths or {"topic": "maths"}. */
                 filter?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -8487,7 +8487,7 @@ export interface operations {
     delete_thread: {
         parameters: {
             query?: {
-                /** @description Whether to also delete the traces of its runs. */
+                /** @description Whether to also delete the traces of the thread's runs. */
                 traces?: boolean;
             };
             header?: never;
@@ -9312,7 +9312,7 @@ export interface operations {
     trace_stats: {
         parameters: {
             query?: {
-                /** @description Length of a time step. */
+                /** @description Length of each bucket. */
                 by?: "minute" | "hour" | "day";
                 /** @description Field to group by. */
                 group?: "workflow" | "model" | "status" | "kind" | "service" | "user" | "session" | null;
@@ -10031,7 +10031,7 @@ export interface operations {
     list_views: {
         parameters: {
             query: {
-                /** @description The web page that the views belong to. */
+                /** @description The page that the views belong to. */
                 page: "traces" | "spans" | "sessions";
                 /** @description Maximum number of items. */
                 limit?: number;

@@ -80,7 +80,7 @@ function WorkflowDialog({
   const workflows = useQuery({ ...workflowsQuery(), enabled: open });
   const rows = workflows.data?.data.toSorted((one, other) => Number(other.is_chat) - Number(one.is_chat));
   const reason = name
-    ? `The workflow ${name.slice(0, 80)} is not available here.`
+    ? `The workflow ${name.slice(0, 80)} is not available on this server.`
     : 'The trace does not name a workflow.';
   return (
     <Dialog open={open} onClose={onClose} title="Continue with which workflow?" description={reason}>

@@ -265,7 +265,7 @@ def _check_opened(report: DatabaseReport, location: str) -> Iterator[Check]:
         message = f"Schema version {report.state.version}. The server will upgrade it to {current}."
         yield warning("database", message, "To upgrade it now, run `palaver backup FILE`, then `palaver migrate`.")
     if report.write_obstacle:
-        advice = "Stop the process that locks it, or grant this user write permission."
+        advice = "Stop the process that has it locked, or grant this user write permission."
         yield problem("database", f"The database is not writable: {printable(report.write_obstacle)}.", advice)
     else:
         yield ok("database", "The database is writable.")

@@ -135,7 +135,9 @@ _POSITIVE, _SHARE = click.FloatRange(0, min_open=True), click.FloatRange(0, 1)
 @click.option("--max-cost", type=_POSITIVE, metavar="USD", help="Stop the evaluation when it reaches this cost.")
 @click.option("--max-errors", type=_SHARE, default=1.0, help="Maximum share of failed calls (default: 1).")
 @click.option("--name", default="", help="Evaluation name.")
-@click.option("--compare", metavar="EVAL|last", help="Evaluation to compare with, or the last one of this test set.")
+@click.option(
+    "--compare", metavar="EVAL|last", help="Evaluation to compare with; last for the latest one of this test set."
+)
 @click.option("--fail-under", multiple=True, metavar="[NAME=]RATE", help="Fail if the pass rate is below RATE.")
 @click.option("--max-regressions", type=click.IntRange(0), metavar="N", help="Fail if more than N rows regress.")
 @click.option("--fail-on", type=click.Choice(["worse"]), help="Fail if a variant is significantly worse.")

@@ -65,7 +65,7 @@ async def _assets(server: ProbedServer) -> AttackOutcome:
     page = await server.send("GET", "/")
     names = sorted({match.decode() for match in _ASSET_PATH.findall(page.body)})[:3]
     if not names:
-        return not_applicable("the page loads no asset files")
+        return not_applicable("the web interface loads no asset files")
     attempts = [server.without_key.attempt("GET", f"/{name}") for name in names]
     return await run_attempts(
         attempts, lambda reply: reply.status == 200 and _has_header(reply, "x-content-type-options", "nosniff")
@@ -115,8 +115,8 @@ async def _still_healthy(server: ProbedServer) -> AttackOutcome:
 
 
 DISCLOSURE_ATTACKS = (
-    Attack("page-headers", "S7.1", "sends strict security headers with the page", _page_headers),
-    Attack("file-headers", "S7.1", "disables content sniffing for the page's files", _assets),
+    Attack("page-headers", "S7.1", "sends strict security headers with the web interface", _page_headers),
+    Attack("file-headers", "S7.1", "disables content sniffing for the web interface's files", _assets),
     Attack("error-details", "S8.2", "reveals no stack traces, paths or SQL in errors", _errors, "access"),
     Attack("echoed-key", "S8.1", "never echoes a key", _echoed_key),
     Attack("still-healthy", "S4.3", "is still healthy after all checks", _still_healthy),
@@ -170,7 +170,7 @@ async def _header_lines(server: ProbedServer) -> AttackOutcome:
 
 INJECTION_ATTACKS = (
     Attack("code-injection", "S3.1", "never imports or calls code that a request names", _code_names, "access"),
-    Attack("path-traversal", "S3.2", "serves no files outside the page's assets", _file_paths),
+    Attack("path-traversal", "S3.2", "serves no files outside the web interface's assets", _file_paths),
     Attack("header-injection", "S1.7", "prevents header injection", _header_lines),
 )
 

@@ -45,7 +45,7 @@ LOSSES: Sequence[str] = (
     "Refusals become text.",
     "Empty text and refusals are dropped.",
     "Reasoning, data and annotations are lost.",
-    "Calls move to the end of their message, those whose arguments are not an object last.",
+    "Calls move to the end of their message; calls whose arguments are not an object come last.",
     "Of several calls with the same id in one message, only the first is kept.",
     "Only assistant messages keep calls.",
     "Call arguments that are an object keep their value but not their exact text.",

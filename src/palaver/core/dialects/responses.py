@@ -50,7 +50,7 @@ from palaver.core.messages import (
 LOSSES: Sequence[str] = (
     "Messages lose their names and metadata.",
     "A message that consists only of items such as calls and results loses its id.",
-    "Assistant messages are divided anew: text and reasoning start a new message, except right after reasoning.",
+    "Assistant messages are split differently: text and reasoning start a new message, except right after reasoning.",
     "Empty text and empty reasoning are dropped, and so are assistant messages that end up empty.",
     "Only assistant messages keep annotations.",
     "A URL citation loses its file, a file citation its URL and end, and any other citation its URL and file.",

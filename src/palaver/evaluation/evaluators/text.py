@@ -357,7 +357,7 @@ def similarity(case: Case, target: Target) -> float:
 
 @evaluator(title="Levenshtein distance", needs={"expected"}, threshold=0.5)
 def levenshtein(case: Case, target: Target) -> float:
-    """Similarity by edit distance: 1 - distance from the expected text / length of the longer text."""
+    """Similarity by edit distance: 1 - (distance from the expected text / length of the longer text)."""
     from rapidfuzz.distance import Levenshtein
 
     expected = target.fold_case(target.expected_text(case))

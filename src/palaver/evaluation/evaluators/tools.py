@@ -51,8 +51,8 @@ def tool_called(
     mode: Annotated[
         Literal["all", "any"], Meta(description="Whether all of the tools or only one of them must be called.")
     ] = "all",
-    min: Annotated[int, Meta(ge=0, description="Minimum number of calls of each tool.")] = 1,
-    max: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Maximum number of calls of each tool.")] = None,
+    min: Annotated[int, Meta(ge=0, description="Minimum number of calls to each tool.")] = 1,
+    max: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Maximum number of calls to each tool.")] = None,
     arguments: Annotated[Any, Meta(description="Count only calls with these arguments.")] = None,
     match: Annotated[ArgumentMatch, Meta(description="How to compare the arguments.")] = "subset",
 ) -> Score:
@@ -79,7 +79,7 @@ def tool_called(
 def _check_tool_not_called(parameters: Any, _context: EvaluatorContext) -> None:
     if parameters.names is not None and not as_name_list(parameters.names):
         raise InvalidValue(
-            "names must not be empty. Omit it to check for calls of any tool.", pointer="/parameters/names"
+            "'names' must not be empty. Omit it to check for calls to any tool.", pointer="/parameters/names"
         )
 
 
@@ -148,7 +148,7 @@ def _expected_arguments(case: Case, tool: str, expected_from: str | None) -> Any
     calls = read_expected_calls(Target(expected_from=expected_from).expected(case))
     expected = next((call for call in calls or () if call.name == tool), None)
     if expected is None or expected.arguments is UNSET:
-        raise Skip("no_expected", f"the expected answer has no arguments for a call of {tool}")
+        raise Skip("no_expected", f"the expected answer has no arguments for a call to {tool}")
     return expected.arguments
 
 

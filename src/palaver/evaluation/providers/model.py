@@ -55,7 +55,7 @@ class ProviderModel:
         try:
             text, usage = self._protocol.read_answer(response)
         except UnreadableAnswer as error:
-            raise ScoringError("provider_failed", f"the response of {self._name} cannot be used: {error}") from None
+            raise ScoringError("provider_failed", f"the response from {self._name} cannot be used: {error}") from None
         return JudgeAnswer(text=text, usage=usage, cost=self._cost(usage))
 
     async def vectors(self, texts: Sequence[str]) -> list[list[float]]:

@@ -303,7 +303,7 @@ class RecordDecoder:
         text = record.decode("utf-8", "replace")
         value = json.parse_or_text(text)
         if value is text and not is_complete and text.lstrip().startswith(("{", "[", '"')):
-            raise UpstreamFailed("The stream of the remote service ended in the middle of a record.")
+            raise UpstreamFailed("The stream from the remote service ended in the middle of a record.")
         match value:
             case {"type": str(kind), "data": dict()}:
                 return self._decode_record(kind, value["data"], value)

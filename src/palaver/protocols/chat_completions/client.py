@@ -68,7 +68,7 @@ class ChatReplyDecoder(ReplyDecoder):
             case {"choices": [{"message": {}}, *_]}:
                 return [*self._completion.chunk(cast("_Object", body), "message"), *self._end_stream()]
             case _:
-                raise UpstreamFailed("The response of the remote service is not a chat completion.")
+                raise UpstreamFailed("The response from the remote service is not a chat completion.")
 
     def _fail(self, document: _Object) -> list[object]:
         self._is_finished = True

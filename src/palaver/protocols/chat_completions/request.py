@@ -222,13 +222,13 @@ class _OpenCalls:
 
     def answer(self, call_id: str, pointer: str) -> None:
         if self._open.pop(call_id, None) is None:
-            raise UnknownCall(f"No call {call_id[:64]!r} before this message is waiting for a result.", pointer=pointer)
+            raise UnknownCall(f"No earlier call with the id {call_id[:64]!r} is waiting for a result.", pointer=pointer)
 
     def find_last(self, name: str, pointer: str) -> str:
         for call_id, called_name in reversed(self._open.items()):
             if called_name == name:
                 return call_id
-        raise UnknownCall(f"No call of {name[:64]!r} before this message is waiting for a result.", pointer=pointer)
+        raise UnknownCall(f"No earlier call to {name[:64]!r} is waiting for a result.", pointer=pointer)
 
 
 def _check_message(value: Any, index: int, calls: _OpenCalls) -> dict[str, Any]:

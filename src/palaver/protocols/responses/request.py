@@ -232,8 +232,7 @@ def parse_request(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, Res
         if name in _PARSERS and value is not None:
             options[name] = _PARSERS[name](fields, name)
     stream = options.pop("stream", False)
-    if options:
-        _check_stored(options)
+    _check_stored(options)
     shared = None if _SHARED_FIELDS.isdisjoint(body) else parse_shared_fields(fields, workflow)
     continues = "previous_response_id" in options or "conversation" in options
     messages, places, unresolved = _messages(fields, continues=continues) if workflow.is_chat else _NO_MESSAGES

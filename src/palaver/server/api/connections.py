@@ -72,11 +72,11 @@ class ConnectionRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     url: str
     fixed: bool
-    """Whether it is declared in code or settings, and can only be changed there."""
+    """Whether the connection is declared in code or settings; if so, it can only be changed there."""
     declared_in: Literal["code", "settings"] | None
     state: Literal["ready", "unreachable", "failed"]
     message: str | None
-    """Why it is not served; null if it is served."""
+    """Why the connection is not served; null if it is."""
     is_chat: bool
     created_at: Timestamp | None
     checked_at: Timestamp | None

@@ -51,7 +51,7 @@ class EvaluationHead(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     state: EvaluationState
     reason: FailureView | None
-    """Why it failed."""
+    """Why the evaluation failed."""
     testset: EvaluationTestset
     repeats: int
     total: int
@@ -274,7 +274,7 @@ class EvaluatorView(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     description: str
     schema: Mapping[str, Any]
-    """JSON Schema of the parameters, from which the page builds a form."""
+    """JSON Schema of the parameters, from which the web interface builds a form."""
     needs: list[Need]
     origin: EvaluatorOrigin
 

@@ -62,7 +62,7 @@ class NewLiveEvaluator(msgspec.Struct, frozen=True, kw_only=True):
     session: bool = False
     """Whether to score whole sessions, once they are idle, instead of traces."""
     enabled: bool = True
-    """Whether it scores new traces."""
+    """Whether the live evaluator scores new traces."""
 
 
 class LiveEvaluatorPatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class LiveEvaluatorPatch(msgspec.Struct, frozen=True, kw_only=True):
     session: bool | UnsetType = UNSET
     """Whether to score whole sessions, once they are idle, instead of traces."""
     enabled: bool | UnsetType = UNSET
-    """Whether it scores new traces."""
+    """Whether the live evaluator scores new traces."""
 
 
 class LiveEvaluatorView(msgspec.Struct, frozen=True, kw_only=True):

@@ -154,7 +154,7 @@ class AnnotationView(msgspec.Struct, frozen=True, kw_only=True):
     answers: Mapping[str, Any]
     comment: str
     counts: bool
-    """Whether it is the reviewer's latest answer for the item."""
+    """Whether this is the reviewer's latest answer for the item."""
     created_at: Timestamp
 
 
@@ -210,7 +210,7 @@ class ReviewerInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Agreements(msgspec.Struct, frozen=True):
-    """Agreement by question: of each pair of reviewers, then of each reviewer with each judge of the evaluation."""
+    """Agreement by question: between each pair of reviewers, then between each reviewer and each judge."""
 
     data: list[Agreement]
 

@@ -36,7 +36,7 @@ from palaver.storage.saved_views import SavedView
 MAX_VIEW_BYTES = 64 * 1024
 
 PageName = Literal["traces", "spans", "sessions"]
-OfPage = Annotated[PageName, QueryParameter(name="page", description="The web page that the views belong to.")]
+OfPage = Annotated[PageName, QueryParameter(name="page", description="The page that the views belong to.")]
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 
 
@@ -45,7 +45,7 @@ class SavedViewInput(msgspec.Struct, frozen=True, kw_only=True):
 
     name: Name
     body: dict[str, Any]
-    """The query, which only the page interprets."""
+    """The query, which only the web interface interprets."""
 
 
 class NewSavedView(SavedViewInput, frozen=True, kw_only=True):

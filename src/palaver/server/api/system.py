@@ -1,4 +1,4 @@
-"""/api/bootstrap: all data of the page's first view; /api/about, /api/settings and /api/erase."""
+"""/api/bootstrap: initial data for the web interface; /api/about, /api/settings and /api/erase."""
 
 import platform
 import time
@@ -189,7 +189,7 @@ _MAX_DESCRIPTION_CHARS = 1_000
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
-    """The credential of the page."""
+    """The credential that the web interface uses."""
 
     kind: Literal["nobody", "loopback", "key", "session"]
     scopes: list[Scope]
@@ -211,7 +211,7 @@ class BootstrapWorkflow(WorkflowRow, frozen=True, kw_only=True):
 
 
 class SizeLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Size limits for requests of the page, in bytes."""
+    """Size limits for requests from the web interface, in bytes."""
 
     file: int
     body: int
@@ -220,23 +220,23 @@ class SizeLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
-    """The available parts of the page besides the playground."""
+    """Features that the web interface offers besides the playground."""
 
     traces: bool
     evaluation: bool
     tour: bool
-    """Whether the page offers the demo tour."""
+    """Whether the web interface offers the demo tour."""
 
 
 class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
-    """The data of the page's first view."""
+    """Initial data for the web interface."""
 
     version: str
     project: str
     credential: Credential
     workflows: Page[BootstrapWorkflow]
     board: BoardView | None
-    """The most recently saved board; null without boards, or if it is too large."""
+    """The most recently saved board; null if there are no boards or it is too large."""
     board_id: str | None
     """Id of that board, even if the board itself is too large to include."""
     threads: Page[ThreadSummary]
@@ -263,7 +263,7 @@ class BootstrapController(ApiController):
     registry: Registry
     version: str
 
-    @get(operation_id="bootstrap", summary="Get the data of the page's first view")
+    @get(operation_id="bootstrap", summary="Get the initial data for the web interface")
     async def bootstrap(self, request: ApiRequest) -> Response[Bootstrap]:
         caller = caller_of(request)
         recent = await self.database.read(_load_recent, caller.project)

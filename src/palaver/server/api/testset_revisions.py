@@ -398,7 +398,7 @@ FilterText = Annotated[
     QueryParameter(
         name="filter",
         max_length=4_000,
-        description='Only rows with these cell values: topic=maths or {"topic": "maths"}.',
+        description='Only rows with these cell values, e.g. topic=maths or {"topic": "maths"}.',
     ),
 ]
 
@@ -411,7 +411,7 @@ class TestSetRowController(ApiController):
     @get(
         "/{testset:str}/revisions/{revision:str}/rows",
         operation_id="list_testset_rows",
-        summary="List rows in order, with long cells truncated; a page may have fewer rows than `limit` in a search",
+        summary="List rows in order, with long cells truncated; in a search, a page may have fewer rows than `limit`",
     )
     async def list_testset_rows(
         self,

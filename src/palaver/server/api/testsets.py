@@ -207,7 +207,7 @@ class RowDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of rows that differ. A row that both changed and moved is counted twice."""
+    """Row counts by kind of difference. A row that both changed and moved is counted twice."""
 
     added: int
     removed: int
@@ -228,7 +228,7 @@ class DiffView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of rows, by what the import did with them."""
+    """Row counts by import outcome."""
 
     rows: int
     """Number of rows in the file."""
@@ -238,7 +238,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: int
     removed: int
     wrapped: int = 0
-    """Number of values that were not objects, and became rows with a single column."""
+    """Number of values that were not objects and became rows with a single column."""
 
 
 class ImportView(msgspec.Struct, frozen=True, kw_only=True):

@@ -78,9 +78,9 @@ class NewMessages(msgspec.Struct, frozen=True, kw_only=True):
     messages: Any
     """A list in any supported dialect, or one message."""
     parent: str | UnsetType | None = UNSET
-    """Id of the message to add them below, or null for the start (default: the end of the current branch)."""
+    """Id of the message to add the messages below, or null for the start (default: the end of the current branch)."""
     replaces: str | None = None
-    """Id of the message that they replace, on a new branch next to it."""
+    """Id of the message that the new messages replace, on a new branch next to it."""
 
 
 class _BranchPage(NamedTuple):

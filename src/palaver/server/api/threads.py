@@ -67,7 +67,7 @@ class PartialReply(msgspec.Struct, frozen=True):
     """The messages that an active run has produced so far in its thread."""
 
     answers: str | None
-    """The node that becomes the parent of its first message."""
+    """The node that becomes the parent of the run's first message."""
     messages: Sequence[Message]
     since: datetime
 
@@ -95,7 +95,7 @@ class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Timestamp
     updated_at: Timestamp
     match: Match | UnsetType = UNSET
-    """Where the searched text was found."""
+    """Where the search text was found."""
 
 
 class ThreadView(ThreadSummary, frozen=True, kw_only=True):
@@ -234,11 +234,11 @@ class CreateThread(msgspec.Struct, frozen=True, kw_only=True):
     workflow: Workflow
     """Name of the workflow that answers."""
     variant: str | None = None
-    """Variant of its runs, such as `short:3`."""
+    """Variant for the thread's runs, such as `short:3`."""
     parameters: Object = {}
     """Changes to the parameters of the variant."""
     inputs: Object = {}
-    """Inputs of its runs."""
+    """Inputs for the thread's runs."""
     title: Title | None = None
     """Title (default: derived from the first message)."""
     messages: Any = ()
@@ -263,11 +263,11 @@ class ThreadPatch(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the thread is pinned to the top of the list."""
     workflow: Workflow | UnsetType | None = UNSET
     variant: str | UnsetType | None = UNSET
-    """Variant of its runs, such as `short:3`."""
+    """Variant for the thread's runs, such as `short:3`."""
     parameters: Object | UnsetType | None = UNSET
     """Changes to the parameters of the variant."""
     inputs: Object | UnsetType | None = UNSET
-    """Inputs of its runs."""
+    """Inputs for the thread's runs."""
     head: str | ThroughNode | UnsetType | None = UNSET
     """The new current branch: the id of its last message, or a message that it passes through."""
 

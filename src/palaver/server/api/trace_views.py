@@ -147,7 +147,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Statistics of the traces in one time step."""
+    """Statistics of the traces in one bucket."""
 
     at: Timestamp
     group: str | None

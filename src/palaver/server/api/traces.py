@@ -306,7 +306,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     """A score of a trace. Fields that don't apply to its source are omitted or null."""
 
     source: Literal["feedback", "review", "online"] = "feedback"
-    """Feedback on a run, an answer in a review, or a live evaluator."""
+    """Where the score comes from: feedback on a run, an answer in a review, or a live evaluator."""
     name: str | UnsetType = UNSET
     """The key of the review's question, or the evaluator's name."""
     value: float | None

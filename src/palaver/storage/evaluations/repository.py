@@ -155,7 +155,7 @@ class EvaluationFilters(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None = None
     testset: str | None = None
     search: str | None = None
-    """A text in the name."""
+    """Text in the name."""
 
 
 _EVALUATION_COLUMNS = [table.c[name] for name in Evaluation.__struct_fields__]

@@ -52,7 +52,7 @@ class ReviewFilters(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None = None
     evaluation: str | None = None
     search: str | None = None
-    """A text in the name."""
+    """Text in the name."""
 
 
 class ReviewerProgress(msgspec.Struct, frozen=True, kw_only=True):

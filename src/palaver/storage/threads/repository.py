@@ -94,7 +94,7 @@ class Match(msgspec.Struct, frozen=True):
 
 class ThreadFilters(msgspec.Struct, frozen=True, kw_only=True):
     search: str | None = None
-    """A text in the title or in any message, case-insensitive."""
+    """Text in the title or in any message, case-insensitive."""
     workflow: str | None = None
     pinned: bool | None = None
     origin: str | None = None

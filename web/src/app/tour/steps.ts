@@ -30,7 +30,7 @@ export const STEPS: readonly Step[] = [
   },
   {
     id: 'trace',
-    title: 'Open a trace as a live thread',
+    title: 'Continue a trace in the playground',
     text:
       'This trace was sent by another program, travel-desk. Open it, click [Open in playground] ' +
       'and choose [eliza] to continue the conversation.',

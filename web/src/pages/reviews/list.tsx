@@ -162,7 +162,9 @@ function AgreementText({ row }: { row: ReviewRow }): ReactNode {
   const agreements = summarizeAgreement(data?.agreement ?? []);
   if (agreements.length === 0) {
     return (
-      <span className="text-xs text-faint">{row.reviewers < 2 ? 'One reviewer per item' : 'No shared items yet'}</span>
+      <span className="text-xs text-faint">
+        {row.reviewers < 2 ? 'One reviewer per item' : 'No item has answers from two reviewers yet'}
+      </span>
     );
   }
   return (

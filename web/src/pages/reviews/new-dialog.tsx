@@ -72,7 +72,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
         />
         <FormSection title="Reviewers">
           <div className="flex flex-wrap items-start gap-x-8 gap-y-3">
-            <LabeledField label="Reviewers" hint="per answer">
+            <LabeledField label="Reviewers" hint="per item">
               <TextField
                 type="number"
                 min={1}
@@ -115,7 +115,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
             {create.error ? (
               <ErrorMessage error={create.error} />
             ) : (
-              (missing ?? `${pluralize(draft.reviewers, 'reviewer')} per answer`)
+              (missing ?? `${pluralize(draft.reviewers, 'reviewer')} per item`)
             )}
           </div>
           <div className="ml-auto flex gap-2">

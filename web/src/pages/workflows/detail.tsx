@@ -132,8 +132,8 @@ function WorkflowHeader({ workflow }: { workflow: Workflow }): ReactNode {
 }
 
 const TURN_LABELS = {
-  reject: 'rejected',
-  queue: 'queued',
+  reject: 'reject',
+  queue: 'queue',
   interrupt: 'interrupt the current answer',
 };
 const DISCONNECT_LABELS = { cancel: 'cancel the run', finish: 'finish the run' };
