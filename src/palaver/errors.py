@@ -1,7 +1,7 @@
 """All errors that Palaver raises on purpose.
 
-Each class has a stable `code` for programs; the message is one line for people. The HTTP status of a code is defined
-in server/error_responses.py; nothing here knows about HTTP.
+Each class has a stable `code` for programs; the message is one human-readable line. The HTTP status of a code is
+defined in server/error_responses.py; nothing here knows about HTTP.
 
     PalaverError
     ├── Failure                     an author ends a run on purpose; the code is the author's own
@@ -45,7 +45,7 @@ class PalaverError(Exception):
     """Base class of the errors that Palaver raises.
 
     Args:
-        message: One line for people: the problem and what to do about it.
+        message: The problem and what to do about it, in one human-readable line.
         details: Additional data about the error, as JSON.
 
     Example:
@@ -71,7 +71,7 @@ class Failure(PalaverError):
 
     Args:
         code: Machine-readable code that you choose, such as `unknown_city`.
-        message: One line for people.
+        message: One human-readable line.
         status: HTTP status from 400 to 599. By default, that of the built-in error with the same code, or 500.
         details: Additional data about the error, as JSON.
 

@@ -27,7 +27,7 @@ def commands() -> None:
 @click.argument("payload")
 @click.pass_context
 def call(ctx: click.Context, payload: str) -> None:
-    """Answer the JSON in PAYLOAD (a file, or - for standard input) without a server.
+    """Call Job Chat with the JSON in PAYLOAD (a file, or - for stdin), without a server.
 
     Accepts the options of `palaver call`: -o FILE, --stream.
 

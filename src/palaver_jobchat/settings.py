@@ -29,7 +29,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     thinking: Literal["off", "adaptive"] = "off"
     retries: int = 2
     timeout: float = 120.0
-    """Seconds to wait for the provider's next byte. No retry starts later than this either."""
+    """Seconds to wait for the provider's next byte. Retries must also start within this time."""
     adaptors: str = ""
     """Folder or URL with adaptor descriptions."""
     online: bool = True

@@ -205,7 +205,7 @@ def command(
     base URL, with or without /v1, or the URL of an endpoint.
 
     Exit code 0: no violations of rules that clients rely on; 1: violations, or
-    nothing could be checked; 2: wrong usage.
+    nothing could be checked; 2: usage error.
 
     \b
     Examples:

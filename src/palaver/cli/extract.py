@@ -52,7 +52,7 @@ def command(file: str, prefer: Prefer | None, as_json: bool, strict: bool) -> in
     stop the others.
 
     Exit code 0: found a conversation; 1: found none, or failed to read a record;
-    2: wrong usage.
+    2: usage error.
 
     \b
     Examples:

@@ -68,7 +68,7 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command and exit: 0 for success, 1 for a failure, 2 for wrong usage."""
+    """Run a command and exit: 0 for success, 1 for a failure, 2 for a usage error."""
     try:
         result: Any = cli.main(args=arguments, prog_name="palaver", standalone_mode=False)
     except click.exceptions.Exit as exit_:

@@ -61,7 +61,7 @@ def chat(thing: object = None, /, **options: Unpack[_DeclarationOptions]) -> Wor
     Args:
         thing: The function or the agent. Omit it to pass only options: `@chat(turns="queue")`.
         name: Name in URLs: letters, digits, `_`, `-` and `.`. By default, the name of the function.
-        description: One paragraph for people. By default, the first paragraph of the docstring.
+        description: Human-readable, one paragraph. By default, the first paragraph of the docstring.
         flags: More flags for clients, besides `is_chat`.
         on_disconnect: What happens to a run when its client disconnects. By default, the protocol decides.
         system: What happens to system messages that a client sends.
@@ -70,7 +70,7 @@ def chat(thing: object = None, /, **options: Unpack[_DeclarationOptions]) -> Wor
         idempotent: Whether a background run may be restarted after its process died.
         record: How much of each run is stored.
         health: A function without arguments that checks whether the workflow works, for `/status`.
-        readme: Markdown for people, served at `/services/{name}/README.md`. Generated if empty.
+        readme: Description in Markdown, served at `/services/{name}/README.md`. Generated if empty.
         redact: What is removed before runs are stored: `[{"path": "inputs.name"}, {"detector": "email"}]`.
 
     Raises:

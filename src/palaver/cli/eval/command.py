@@ -157,8 +157,8 @@ def command(target: str | None, testset: str | None, **flags: Any) -> int:
     an installed package. No server is needed. Without --db, nothing is stored,
     unless you use a stored test set, a stored variant or --compare.
 
-    Exit code 0: all gates passed; 1: a gate or the evaluation failed; 2: wrong
-    usage.
+    Exit code 0: all gates passed; 1: a gate or the evaluation failed; 2: usage
+    error.
 
     \b
     Examples:

@@ -102,7 +102,7 @@ def expected_json(case: Case, target: Target) -> Any:
 _MAX_LISTED_PATHS = 20
 
 
-@evaluator(title="JSON difference", needs={"expected"}, threshold=0.5)
+@evaluator(title="JSON similarity", needs={"expected"}, threshold=0.5)
 def json_diff(
     case: Case,
     target: Target,

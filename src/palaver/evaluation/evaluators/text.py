@@ -355,7 +355,7 @@ def similarity(case: Case, target: Target) -> float:
     return Indel.normalized_similarity(target.fold_case(target.text(case)), expected)
 
 
-@evaluator(title="Levenshtein distance", needs={"expected"}, threshold=0.5)
+@evaluator(title="Levenshtein similarity", needs={"expected"}, threshold=0.5)
 def levenshtein(case: Case, target: Target) -> float:
     """Similarity by edit distance: 1 - (distance from the expected text / length of the longer text)."""
     from rapidfuzz.distance import Levenshtein

@@ -84,7 +84,7 @@ class ConnectionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A remote service to connect. The fields override or complete what the service reports about itself."""
+    """A remote service to connect. The fields override or supplement what the service reports about itself."""
 
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=_MAX_URL_CHARS)]
     """URL of the service."""

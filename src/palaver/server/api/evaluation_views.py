@@ -208,7 +208,7 @@ class ResultView(ResultRow, frozen=True, kw_only=True):
     history: Sequence[Message]
     """The messages that were sent."""
     messages: Sequence[Message]
-    """The messages of the answer, in all turns."""
+    """The messages of the answer, from all turns."""
     value: Any | UnsetType = UNSET
     """The value that the workflow returned; absent if the workflow is a chat."""
     text: str

@@ -124,7 +124,7 @@ class ContentView(msgspec.Struct, frozen=True, kw_only=True):
     history: Sequence[Message]
     """The messages that were sent."""
     messages: Sequence[Message]
-    """The messages of the answer to review, in all turns."""
+    """The messages of the answer to review, from all turns."""
     value: Any | UnsetType = UNSET
     """The value that the workflow returned; absent if the workflow is a chat."""
     text: str

@@ -71,7 +71,7 @@ const NEEDS_TEXT: Readonly<Record<string, string>> = {
   chat: 'chat only',
   tools: 'needs tool calls',
   events: 'needs events',
-  usage: 'needs usage',
+  usage: 'needs token usage',
 };
 
 function EvaluatorPicker({
