@@ -57,6 +57,12 @@ def _item(item: dict[str, Any]) -> tuple[Any, ...]:
             return "call", call_id, name, arguments
         case {"type": "function_call_output", "call_id": call_id, "output": output}:
             return "output", call_id, output
+        case {"type": "mcp_call", "name": name, "arguments": arguments, "status": "incomplete"}:
+            return "unfinished call", name, arguments
+        case {"type": "mcp_call", "name": name, "arguments": arguments, "output": output, "error": None}:
+            return "call", name, arguments, output
+        case {"type": "mcp_call", "name": name, "arguments": arguments, "error": {"content": text}}:
+            return "failed call", name, arguments, text
         case {"type": "mcp_approval_request", "id": approval_id, "name": name, "arguments": arguments}:
             return "approval", approval_id, name, arguments
         case {"type": "palaver:data", "name": name, "value": value}:

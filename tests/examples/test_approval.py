@@ -16,11 +16,11 @@ def approval_response(call_id: str, *, approve: bool) -> list[dict[str, Any]]:
 async def request_refund(http: httpx.AsyncClient) -> tuple[str, str]:
     """Request a refund; return the ids of the response and of the call that waits for approval."""
     response, items = await create_response(http, "refunds", "Pay 12.50 back")
-    call_id = items[1][1]
+    call_id = items[2][1]
 
     assert items == [
         ("message", "I need your approval for that."),
-        ("call", call_id, "pay_back", '{"amount": 12.5}'),
+        ("unfinished call", "pay_back", '{"amount": 12.5}'),
         ("approval", call_id, "pay_back", '{"amount": 12.5}'),
     ]
     return response, call_id
@@ -33,7 +33,7 @@ async def test_an_approval_over_responses_pays_once(example: Example) -> None:
         _, items = await create_response(http, "refunds", yes, previous_response_id=response)
         repeated = await http.post("/refunds/v1/responses", json={"input": yes, "previous_response_id": response})
 
-    assert items == [("output", call_id, "12.50 refunded"), ("message", "Done.")]
+    assert items == [("call", "pay_back", '{"amount": 12.5}', "12.50 refunded"), ("message", "Done.")]
     assert (repeated.status_code, repeated.json()["error"]["code"]) == (404, "approval_not_found")
 
 
@@ -43,7 +43,10 @@ async def test_a_denied_approval_pays_nothing(example: Example) -> None:
         no = approval_response(call_id, approve=False)
         _, items = await create_response(http, "refunds", no, previous_response_id=response)
 
-    assert items == [("output", call_id, "Rejected by the user."), ("message", "OK, nothing was refunded.")]
+    assert items == [
+        ("failed call", "pay_back", '{"amount": 12.5}', "Rejected by the user."),
+        ("message", "OK, nothing was refunded."),
+    ]
 
 
 async def test_an_approval_over_the_ui_stream_pays(example: Example) -> None:

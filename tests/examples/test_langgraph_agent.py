@@ -21,8 +21,7 @@ async def test_the_agent_counts_letters_over_invoke_and_responses(example: Examp
         {"role": "assistant", "content": "That has 8 letters."},
     ]
     assert items == [
-        ("call", "count-1", "count_letters", '{"text": "Hi"}'),
-        ("output", "count-1", "2"),
+        ("call", "count_letters", '{"text": "Hi"}', "2"),
         ("message", "That has 2 letters."),
     ]
 

@@ -22,7 +22,6 @@ async def test_the_agent_answers_with_the_weather_over_invoke_and_responses(exam
         {"role": "assistant", "content": "The weather: sunny in Oslo."},
     ]
     assert items == [
-        ("call", "call_1", "weather", '{"city":"Rome"}'),
-        ("output", "call_1", "sunny in Rome"),
+        ("call", "weather", '{"city":"Rome"}', "sunny in Rome"),
         ("message", "The weather: sunny in Rome."),
     ]

@@ -19,8 +19,7 @@ async def test_the_agent_answers_with_the_forecast_over_invoke_and_responses(exa
         {"role": "assistant", "content": "Take an umbrella."},
     ]
     assert items == [
-        ("call", CALL, "chance_of_rain", '{"city":"a"}'),
-        ("output", CALL, "80% in a"),
+        ("call", "chance_of_rain", '{"city":"a"}', "80% in a"),
         ("message", "Take an umbrella."),
     ]
 

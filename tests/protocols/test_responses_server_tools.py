@@ -260,11 +260,12 @@ def test_results_of_other_servers_are_read(fields: dict[str, Any], result: ToolR
     assert results == ([] if result is None else [result])
 
 
-def test_long_call_ids_are_truncated_and_stay_distinct() -> None:
+def test_items_of_long_call_ids_have_short_ids_and_are_read_back() -> None:
     long_ids = [f"call_{'x' * 40}{number}" for number in range(2)]
     values = [part for name in long_ids for part in (replace(CALL, call_id=name), replace(RESULT, call_id=name))]
 
     items = output(*values)
 
+    assert [call.call_id for message in dialect.read(items) for call in message.tool_calls] == long_ids
     assert len({item["id"] for item in items}) == 2
     assert all(len(item["id"]) <= 64 and item["id"].startswith(f"mcp_{TAIL}_") for item in items)

@@ -394,7 +394,8 @@ def mcp_call_id(item: Object) -> str | None:
     """Return the call id of an `mcp_call`: the original one if the item is Palaver's, else the id of the item."""
     item_id = optional_str(item.get("id"))
     match = _SCOPED_CALL_ID.fullmatch(item_id) if item_id is not None else None
-    return match[1] if match is not None and not is_truncated_id(match[0]) else item_id
+    short_id = match[1] if match is not None and not is_truncated_id(match[0]) else item_id
+    return optional_str(item.get("palaver:call_id")) or short_id
 
 
 def mcp_arguments(item: Object) -> str:

@@ -533,7 +533,11 @@ class OutputCollector:
 
     def mcp_item(self, call: OutputCall) -> OutputItem:
         item = mcp_call_item(call.item, self._request.workflow, call.name, call.arguments)
-        return item if call.approval is None else item | {"approval_request_id": call.approval}
+        if call.approval is not None:
+            item["approval_request_id"] = call.approval
+        if not call.item.endswith(call.call_id):  # It was too long for the id of the item.
+            item["palaver:call_id"] = call.call_id
+        return item
 
     def finish_calls(self) -> list[OutputCall]:
         """Finish the server's calls that have no result as incomplete, and return them."""
