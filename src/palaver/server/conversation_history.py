@@ -419,14 +419,12 @@ def _item_sources(db: Connection, project: str, item_id: str) -> list[_ItemSourc
 def _source_items(db: Connection, project: str, run: str | None, thread: str | None) -> Mapping[str, Mapping[str, Any]]:
     if thread is not None and threads.get_thread(db, project, thread) is not None:
         branch = threads.get_branch(db, project, thread)
-        return {item.id: item.item for item in store.message_items([node.message for node in branch], thread)}
+        return store.items_by_id(store.message_items([node.message for node in branch], thread))
     stored_run = runs.get_stored_run(db, project, run) if run is not None else None
     if stored_run is None or not stored_run.row.stored:
         return {}
     reply = stored_run.reply.messages if stored_run.reply is not None else ()
     messages = [*(run_log.messages_seen_by(db, project, stored_run) or ()), *reply]
-    items: dict[str, Mapping[str, Any]] = {
-        item.id: item.item for item in store.message_items(messages, response_id(stored_run.row.id))
-    }
+    items = store.items_by_id(store.message_items(messages, response_id(stored_run.row.id)))
     log = runs.read_events(db, project, stored_run.row.id)
     return items | store.output_items(log, msgspec.convert(stored_run.reading, ResponsesRequest))
