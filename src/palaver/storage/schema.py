@@ -5,8 +5,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import BigInteger, Column, Connection, Dialect, LargeBinary, MetaData, Row, String, Table
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Dialect,
+    LargeBinary,
+    MetaData,
+    Row,
+    String,
+    Table,
+    TextClause,
+)
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
 from palaver.core import json
@@ -27,6 +40,16 @@ metadata = MetaData(
 def project_column() -> Column[str]:
     """Return the column of a row's project. Every query is limited to one project."""
     return Column("project", String(32), nullable=False)
+
+
+def project_table(name: str, *items: SchemaItem, **options: Any) -> Table:
+    """Return a table whose first column is the project."""
+    return Table(name, metadata, project_column(), *items, **options)
+
+
+def partial_index(condition: ColumnElement[bool] | TextClause) -> dict[str, Any]:
+    """Return the options of an index of only the rows that meet the condition."""
+    return {"sqlite_where": condition, "postgresql_where": condition}
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
