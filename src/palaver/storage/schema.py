@@ -14,6 +14,7 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     Row,
+    Select,
     String,
     Table,
     TextClause,
@@ -23,6 +24,7 @@ from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
 from palaver.core import json
+from palaver.errors import NotFound
 
 T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -96,6 +98,14 @@ def row_converter(kind: type[StructT]) -> Callable[[Row[Any]], StructT]:
 def row_values(row: Row[Any]) -> dict[str, Any]:
     """Return the values of a row by column."""
     return row._asdict()  # pyright: ignore[reportPrivateUsage] - public, named as in namedtuple
+
+
+def require_row(db: Connection, query: Select[Any], table: Table, project: str, id: str, kind: str) -> Row[Any]:
+    """Return the row of `query` with this id. Raises NotFound, which names the kind of object, such as "Review"."""
+    row = db.execute(query.where(table.c.project == project, table.c.id == storable_text(id))).one_or_none()
+    if row is None:
+        raise NotFound(f"{kind} {id[:80]!r} not found.")
+    return row
 
 
 def dialect_insert(db: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
