@@ -74,6 +74,7 @@ def _run_changes(origin: Origin, run: str) -> Iterator[Change]:
 def _run_row(new: NewRun, ending: RunEnding | None) -> dict[str, Any]:
     call, origin, started = new.call, new.origin, new.started
     has_content, messages = _has_content(new), _call_messages(new)
+    assert started.at is not None
     row = RunRow(
         project=origin.project,
         id=started.run_id,

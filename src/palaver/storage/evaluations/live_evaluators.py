@@ -20,6 +20,7 @@ from sqlalchemy import (
 )
 
 from palaver.errors import NotFound, TooLarge
+from palaver.storage.evaluations.results import CellScore
 from palaver.storage.evaluations.tables import IS_UNFINISHED
 from palaver.storage.evaluations.tables import online_cases as cases
 from palaver.storage.evaluations.tables import online_rules as rules
@@ -158,20 +159,6 @@ class ClaimedCase(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     start_at: datetime
     """When to start, to stay within the rate limit."""
-
-
-class NewLiveScore(msgspec.Struct, frozen=True, kw_only=True):
-    evaluator: int
-    name: str
-    status: str
-    passed: bool | None
-    score: float | None
-    label: str | None
-    reason: str
-    details: Any
-    seconds: float
-    usage: Any
-    cost: float | None
 
 
 # Scans
@@ -338,7 +325,7 @@ def finish_case(
     db: Connection,
     process: str,
     claimed: ClaimedCase,
-    new_scores: Collection[NewLiveScore],
+    new_scores: Collection[CellScore],
     at: datetime,
     *,
     session: str | None,

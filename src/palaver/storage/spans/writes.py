@@ -78,7 +78,11 @@ def _spans_insert(dialect: Dialect) -> Insert:
 
 def _compile_insert(statement: Insert, dialect: Dialect) -> _Statement:
     compiled = cast("Any", statement.compile(dialect=dialect))
-    return _Statement(str(compiled), itemgetter(*compiled.positiontup) if compiled.positional else lambda row: row)
+    return _Statement(str(compiled), itemgetter(*compiled.positiontup) if compiled.positional else _identity)
+
+
+def _identity(row: SpanColumns) -> SpanColumns:
+    return row
 
 
 INSERT_BATCH = 2_000
