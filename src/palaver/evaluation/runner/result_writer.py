@@ -19,7 +19,13 @@ from palaver.evaluation.runner.call import CallResult
 from palaver.evaluation.score import ScoreRecord
 from palaver.storage.database import Database
 from palaver.storage.evaluations import results
-from palaver.storage.evaluations.results import NewResult, NewScore, RecordOutcome, StopConditions, compress_result
+from palaver.storage.evaluations.results import (
+    CellScore,
+    NewResult,
+    RecordOutcome,
+    StopConditions,
+    compress_result,
+)
 from palaver.storage.evaluations.slices import Slice
 
 log = logging.getLogger("palaver.evaluation")
@@ -200,7 +206,7 @@ def make_result(
     case: Case,
     calls: CellCalls,
     error: Mapping[str, Any] | None,
-    scores: Sequence[NewScore],
+    scores: Sequence[CellScore],
     *,
     redactor: CaseRedactor | None,
     ended_at: datetime,
@@ -238,17 +244,17 @@ def make_result(
     )
 
 
-def make_score(index: int, record: ScoreRecord) -> NewScore:
+def make_score(index: int, record: ScoreRecord) -> CellScore:
     """Make a score for storage. `index` is the evaluator's index in the plan."""
     fields = msgspec.structs.asdict(record)
-    return NewScore(name=fields.pop("evaluator"), evaluator=index, **fields)
+    return CellScore(name=fields.pop("evaluator"), evaluator=index, **fields)
 
 
-def _redact_score(score: NewScore, redactor: CaseRedactor) -> NewScore:
+def _redact_score(score: CellScore, redactor: CaseRedactor) -> CellScore:
     """Redact the texts of a score: reasons and details may quote the conversation."""
     return msgspec.structs.replace(
         score,
         label=None if score.label is None else redact_text(score.label, redactor),
         reason=redact_text(score.reason, redactor),
-        details=redactor.redact_mapping(score.details, "outputs"),
+        details=redactor.redact_mapping(score.details or {}, "outputs"),
     )

@@ -8,7 +8,7 @@ import msgspec
 
 from palaver.evaluation.plan.request import FailedAs
 from palaver.evaluation.results.figures import Comparison, EvaluationSummary, Interval, Measure
-from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
+from palaver.storage.evaluations.results import CellScore, ResultDetail, StoredResult
 
 OutcomeKind = Literal["passed", "failed", "scored", "error", "skipped"]
 
@@ -98,7 +98,7 @@ def row_outcome(cells: Sequence[StoredResult], evaluator: str, *, has_passes: bo
     return RowOutcome("passed" if has_passed else "failed", mean, reason, (sum(passes), len(passes)), is_flaky)
 
 
-def find_score(cell: StoredResult, evaluator: str) -> StoredScore | None:
+def find_score(cell: StoredResult, evaluator: str) -> CellScore | None:
     return next((score for score in cell.scores if score.name == evaluator), None)
 
 
