@@ -4,6 +4,7 @@ Objects of another project are reported as not found; below `/{w}`, also those o
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 
 import msgspec
@@ -62,16 +63,15 @@ from palaver.storage.threads.message_tree import Node
 from palaver.storage.threads.repository import NewThread, Thread, ThreadChanges, lock_thread_row
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class StoredResponses:
     """Handlers of the routes. Each returns the response, or None if it has sent a stream itself."""
 
-    def __init__(
-        self, settings: Settings, database: Database, run_reader: RunReader, *, now: Callable[[], datetime]
-    ) -> None:
-        self._settings = settings
-        self._database = database
-        self._run_reader = run_reader
-        self._now = now
+    settings: Settings
+    database: Database
+    run_reader: RunReader
+    _: KW_ONLY
+    now: Callable[[], datetime]
 
     # Responses
 
@@ -83,14 +83,12 @@ class StoredResponses:
         if query is None:
             return await self._delete(project, stored)
         if not query.stream:
-            return _encode_response(stored, await self._run_reader.read_log_of(stored.row))
+            return _encode_response(stored, await self.run_reader.read_log_of(stored.row))
         protocol_request, started = _decode_request(stored), started_event(stored.row)
-        batches = self._run_reader.follow(project, stored.row.id)
+        batches = self.run_reader.follow(project, stored.row.id)
         encode = resumed_encoder(protocol_request, query.after)
-        encode = pad_deltas(encode) if self._settings.obfuscate else encode
-        await replay_events(
-            exchange, responses.stream_head(started), encode, batches, stall=self._settings.stream_stall
-        )
+        encode = pad_deltas(encode) if self.settings.obfuscate else encode
+        await replay_events(exchange, responses.stream_head(started), encode, batches, stall=self.settings.stream_stall)
         return None
 
     async def cancel(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
@@ -98,25 +96,25 @@ class StoredResponses:
         project, response_id = exchange.caller.project, request.parameters["id"]
         stored = await self._get_stored(project, response_id, request.workflow)
         if stored.row.is_alive:
-            await self._run_reader.cancel(project, stored.row.id)
+            await self.run_reader.cancel(project, stored.row.id)
             stored = await self._get_stored(project, response_id, request.workflow)
         if stored.row.status != "cancelled":
             raise NotCancellable(f"Response {response_id!r} has already ended and cannot be cancelled.")
-        return _encode_response(stored, await self._run_reader.read_log_of(stored.row))
+        return _encode_response(stored, await self.run_reader.read_log_of(stored.row))
 
     async def input_items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET /responses/{id}/input_items."""
         query = parse_page_query(request)
         project, response_id = exchange.caller.project, request.parameters["id"]
         stored = await self._get_stored(project, response_id, request.workflow)
-        messages = await self._database.read(run_log.messages_seen_by, project, stored)
+        messages = await self.database.read(run_log.messages_seen_by, project, stored)
         if messages is None:
             raise ResponseNotFound(response_id)  # A previous response was deleted.
         return page_response(message_items(messages, response_id), query)
 
     async def _get_stored(self, project: str, response_id: str, workflow: str | None) -> StoredRun:
         try:
-            stored = await self._run_reader.get_run(project, run_of_response(response_id))
+            stored = await self.run_reader.get_run(project, run_of_response(response_id))
         except RunNotFound:
             raise ResponseNotFound(response_id) from None
         if not stored.row.stored or workflow not in (None, stored.row.workflow):
@@ -126,7 +124,7 @@ class StoredResponses:
     async def _delete(self, project: str, stored: StoredRun) -> HttpResponse:
         if stored.row.is_alive:
             raise StillRunning("The response is still in progress. Cancel it first.")
-        await self._database.write(runs.delete_runs, project, [stored.row.id])
+        await self.database.write(runs.delete_runs, project, [stored.row.id])
         return deleted_response(stored.row.id)
 
     # Conversations
@@ -134,11 +132,11 @@ class StoredResponses:
     async def conversations(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """POST /conversations."""
         content = await self._resolve_files(exchange, request, parse_create(request))
-        validate_history(content.messages, system="keep", limits=self._settings.history_limits)  # As in _append_items.
+        validate_history(content.messages, system="keep", limits=self.settings.history_limits)  # As in _append_items.
         thread = NewThread(
-            id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=content.metadata
+            id=new_id("conv"), at=self.now(), origin="api", workflow=request.workflow, metadata=content.metadata
         )
-        created = await self._database.write(threads.create_thread, exchange.caller.project, thread, content.messages)
+        created = await self.database.write(threads.create_thread, exchange.caller.project, thread, content.messages)
         return _encode_conversation(created)
 
     async def conversation(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
@@ -148,9 +146,9 @@ class StoredResponses:
         stored = await self._require_thread(project, request)
         if metadata is not None:
             changes = ThreadChanges(metadata=metadata)
-            stored = await self._database.write(threads.update_thread, project, thread_id, changes)
+            stored = await self.database.write(threads.update_thread, project, thread_id, changes)
         if request.method == "DELETE":
-            await self._database.write(threads.delete_thread, project, thread_id)
+            await self.database.write(threads.delete_thread, project, thread_id)
             return deleted_conversation_response(thread_id)
         return _encode_conversation(stored)
 
@@ -163,10 +161,10 @@ class StoredResponses:
         query = parse_page_query(request) if content is None else None
         await self._require_thread(project, request)
         if content is None:
-            branch = await self._database.read(threads.get_branch, project, thread_id)
+            branch = await self.database.read(threads.get_branch, project, thread_id)
             assert query is not None
             return page_response(_branch_items(branch, thread_id), query)
-        created, branch = await self._database.write(_append_items, project, thread_id, content.messages, self._now())
+        created, branch = await self.database.write(_append_items, project, thread_id, content.messages, self.now())
         created_ids = {node.id for node in created}
         items = _branch_items(branch, thread_id)
         return all_items_response([item for item in items if branch[item.message].id in created_ids])
@@ -176,9 +174,9 @@ class StoredResponses:
         project, thread_id, item_id = exchange.caller.project, request.parameters["id"], request.parameters["item"]
         await self._require_thread(project, request)
         if request.method != "DELETE":
-            branch = await self._database.read(threads.get_branch, project, thread_id)
+            branch = await self.database.read(threads.get_branch, project, thread_id)
             return item_response(find_item(_branch_items(branch, thread_id), item_id))
-        await self._database.write(_remove_item, project, thread_id, item_id, self._now())
+        await self.database.write(_remove_item, project, thread_id, item_id, self.now())
         return _encode_conversation(await self._require_thread(project, request))
 
     async def _resolve_files(
@@ -187,16 +185,16 @@ class StoredResponses:
         """Look up the files of new messages. Raises NotFound for a missing one."""
         if not has_files(content.messages):
             return content
-        host, root_path = exchange.headers["host"], self._settings.root_path
+        host, root_path = exchange.headers["host"], self.settings.root_path
         messages = file_references.resolve_file_urls(content.messages, host=host, root_path=root_path)
-        messages = await self._database.read(
+        messages = await self.database.read(
             file_references.require_files, exchange.caller.project, messages, request.body
         )
         return content._replace(messages=messages)
 
     async def _require_thread(self, project: str, request: HttpRequest) -> Thread:
         thread_id = request.parameters["id"]
-        stored = await self._database.read(threads.get_thread, project, thread_id)
+        stored = await self.database.read(threads.get_thread, project, thread_id)
         if stored is None or (request.workflow is not None and stored.workflow not in (None, request.workflow)):
             raise ConversationNotFound(thread_id)
         return stored

@@ -18,7 +18,7 @@ from palaver.errors import InvalidValue, NotFound
 from palaver.evaluation.plan.plan import Plan, new_evaluation
 from palaver.evaluation.plan.planner import EvaluationPlanner
 from palaver.evaluation.plan.request import NewEvaluation
-from palaver.evaluation.runner.progress import EvaluationProgress, estimate_progress
+from palaver.evaluation.runner.progress import estimate_progress
 from palaver.protocols.base import HttpResponse
 from palaver.server.api import evaluation_views as views
 from palaver.server.api.conventions import (
@@ -235,8 +235,10 @@ async def evaluation_frames(
                 )
                 last_seq = batch[-1].seq if batch else evaluation.recorded  # Results of a rerun are deleted first.
                 yield b"".join([_frame("cell", result.seq, views.cell_event(result, plan)) for result in batch])
-            pace = await database.read(result_store.recent_pace, project, evaluation.id)
-            yield _frame("progress", last_seq, _progress(evaluation, estimate_progress(evaluation, pace, now())))
+            recent_pace = await database.read(result_store.recent_pace, project, evaluation.id)
+            pace = estimate_progress(evaluation, recent_pace, now())
+            progress = make_view(Progress, evaluation, rate=pace.rate, eta_seconds=pace.eta_seconds)
+            yield _frame("progress", last_seq, progress)
             if evaluation.ended_at is not None:
                 yield _frame("state", last_seq, views.state_event(evaluation))
                 return
@@ -247,10 +249,6 @@ async def evaluation_frames(
             evaluation = await database.read(evaluations.get_evaluation, project, evaluation.id)
         except NotFound:
             return  # It was deleted.
-
-
-def _progress(evaluation: Evaluation, pace: EvaluationProgress) -> Progress:
-    return make_view(Progress, evaluation, rate=pace.rate, eta_seconds=pace.eta_seconds)
 
 
 def _frame(name: str, seq: int, event: EvaluationEvent) -> bytes:

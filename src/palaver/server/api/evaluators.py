@@ -96,7 +96,8 @@ class EvaluatorController(ApiController):
     async def import_evaluators(self, request: ApiRequest) -> Response[ImportedEvaluators]:
         document = json.decode(await raw_body(request, self.settings), self.settings.json_limits)
         imported = await asyncio.to_thread(agenta.import_evaluators, document)
-        return object_response(request, ImportedEvaluators([_imported_view(evaluator) for evaluator in imported]))
+        views = [make_view(ImportedEvaluatorView, item, notes=list(item.notes)) for item in imported]
+        return object_response(request, ImportedEvaluators(views))
 
     def _list(self) -> Evaluators:
         declared_keys = self._declared_keys()
@@ -121,10 +122,6 @@ def _evaluator_view(evaluator: Evaluator, declared_keys: set[str]) -> EvaluatorV
         needs=msgspec.convert(sorted(evaluator.needs), list[Need]),
         origin="author" if evaluator.key in declared_keys else "built_in",
     )
-
-
-def _imported_view(item: agenta.ImportedEvaluator) -> ImportedEvaluatorView:
-    return make_view(ImportedEvaluatorView, item, notes=list(item.notes))
 
 
 def _score_fields(score: ScoreRecord) -> dict[str, Any]:
