@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -35,30 +36,21 @@ BATCH_DELAY_S = 0.05
 RETRY_INTERVAL_S = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class ResultWriter:
     """Buffers results of a slice until they are stored."""
 
-    def __init__(
-        self,
-        database: Database,
-        process: str,
-        slice_: Slice,
-        stop_conditions: StopConditions,
-        *,
-        now: Callable[[], datetime],
-        on_recorded: Callable[[RecordOutcome], None],
-        delay: float = BATCH_DELAY_S,
-    ) -> None:
-        self._database = database
-        self._process = process
-        self._slice = slice_
-        self._stop_conditions = stop_conditions
-        self._now = now
-        self._on_recorded = on_recorded
-        self._delay = delay
-        self._retries_writes = True
-        self._pending: list[NewResult] = []
-        self._write_task: asyncio.Task[None] | None = None
+    database: Database
+    process: str
+    slice_: Slice
+    stop_conditions: StopConditions
+    _: KW_ONLY
+    now: Callable[[], datetime]
+    on_recorded: Callable[[RecordOutcome], None]
+    delay: float = BATCH_DELAY_S
+    _retries_writes: bool = field(default=True, init=False)
+    _pending: list[NewResult] = field(default_factory=list[NewResult], init=False)
+    _write_task: asyncio.Task[None] | None = field(default=None, init=False)
 
     def add(self, result: NewResult) -> None:
         self._pending.append(result)
@@ -67,7 +59,7 @@ class ResultWriter:
 
     async def flush(self, *, retry: bool = True) -> None:
         """Wait until all results are stored. Without `retry`, give up if the database is unavailable."""
-        self._delay, self._retries_writes = 0, retry
+        self.delay, self._retries_writes = 0, retry
         while self._write_task is not None:
             await asyncio.wait([self._write_task])
 
@@ -78,7 +70,7 @@ class ResultWriter:
     async def _write_pending(self) -> None:
         try:
             while self._pending:
-                await asyncio.sleep(self._delay)
+                await asyncio.sleep(self.delay)
                 batch, self._pending = self._pending, []
                 if batch and not await self._write(batch):
                     if not self._retries_writes:
@@ -91,13 +83,13 @@ class ResultWriter:
     async def _write(self, batch: list[NewResult]) -> bool:
         """Store results; False if the database is unavailable."""
         try:
-            outcome = await self._database.write(
-                results.record_results, self._process, self._slice, batch, self._stop_conditions, self._now()
+            outcome = await self.database.write(
+                results.record_results, self.process, self.slice_, batch, self.stop_conditions, self.now()
             )
         except PalaverError as error:
             log.warning("Failed to write results, retrying: %s", error.message)
             return False
-        self._on_recorded(outcome)
+        self.on_recorded(outcome)
         return True
 
 
