@@ -278,12 +278,7 @@ class CellRunner:
             return [error_score(evaluator.name, f"evaluator_timeout: timed out after {limit:g} seconds", seconds=limit)]
 
     def _make_result(
-        self,
-        info: CellInfo,
-        case: Case,
-        calls: CellCalls,
-        error: Mapping[str, Any] | None,
-        scores: Sequence[CellScore],
+        self, info: CellInfo, case: Case, calls: CellCalls, error: Mapping[str, Any] | None, scores: Sequence[CellScore]
     ) -> NewResult:
         workflow = self.plan.variants[info.position.variant].workflow
         redactor = None if self._redact is None else self._redact(self.evaluation_key[0], workflow)

@@ -20,13 +20,7 @@ from palaver.evaluation.runner.call import CallResult
 from palaver.evaluation.score import ScoreRecord
 from palaver.storage.database import Database
 from palaver.storage.evaluations import results
-from palaver.storage.evaluations.results import (
-    CellScore,
-    NewResult,
-    RecordOutcome,
-    StopConditions,
-    compress_result,
-)
+from palaver.storage.evaluations.results import CellScore, NewResult, RecordOutcome, StopConditions, compress_result
 from palaver.storage.evaluations.slices import Slice
 
 log = logging.getLogger("palaver.evaluation")
