@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.events import Event, RunFailed, RunFinished, RunStarted, TerminalEvent, TextDelta, TextEnded
+from palaver.core.events import (
+    Event,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TerminalEvent,
+    TextDelta,
+    TextEnded,
+    ToolDelta,
+    ToolEnded,
+    ToolStarted,
+)
 from palaver.core.fold import fold
 from palaver.core.grammar import Grammar
 from palaver.core.messages import Annotation, Data, Message, Reasoning, Text, ToolCall, Usage
@@ -61,6 +72,21 @@ def test_streams_with_stop_sequences_are_valid(values: list[Any], stop: list[str
     assert [event.seq for event in stream] == list(range(len(stream)))
     for event in stream:
         assert not isinstance(event, TextEnded) or not any(found in event.text for found in stop)
+
+
+def test_output_after_the_stop_sequence_keeps_the_stream_valid() -> None:
+    grammar = StopGrammar(RUN, "END")
+    stream = [*grammar.start(RunStarted(run_id=RUN)), *grammar.feed(ToolStarted(item="t", call_id="c", name="now"))]
+    with pytest.raises(StopReached):
+        grammar.feed(TextDelta(item="m", delta="One. END"))
+    for late in (ToolDelta(item="t", delta="{}"), TextDelta(item="m", delta="Two."), Text(text="Three."), "Four."):
+        stream += grammar.text(late) if isinstance(late, str) else grammar.feed(late)
+    stream += grammar.end(RunFinished())
+
+    check_stream(stream)
+    assert [event.seq for event in stream] == list(range(len(stream)))
+    assert text_of(stream) == "One. "
+    assert [event.arguments for event in stream if isinstance(event, ToolEnded)] == ["{}"]
 
 
 @given(sloppy)

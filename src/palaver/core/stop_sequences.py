@@ -51,9 +51,9 @@ class StopGrammar(Grammar):
     If several occur, the one that is complete first counts, so that the result does not depend on the pieces.
     """
 
-    def __init__(self, run_id: str, stop: Sequence[str], *, history: Sequence[Message] = ()) -> None:
+    def __init__(self, run_id: str, stop: str | Sequence[str], *, history: Sequence[Message] = ()) -> None:
         super().__init__(run_id, history=history)
-        self._stop = stop
+        self._stop = (stop,) if isinstance(stop, str) else stop  # Calls that were queued earlier may have a string.
         self._texts: dict[str, _TextItem] = {}  # The open text items, by id.
         self._items: set[str] = set()  # The other open items.
         self._is_stopped = False
@@ -86,7 +86,7 @@ class StopGrammar(Grammar):
         return [replace(event, seq=number) for number, event in enumerate(kept, first)]
 
     def _cut_event(self, event: Event) -> Sequence[Event]:
-        """Return the event without text from the stop sequence on; after it, only open items and the run end."""
+        """Return the event without text from the stop sequence on; after it, no item starts."""
         match event:
             case TextStarted() if not self._is_stopped:
                 self._texts[event.item] = _TextItem(event)
@@ -101,9 +101,9 @@ class StopGrammar(Grammar):
                 self._items.add(event.item)
             case TextStarted() | TextDelta() | TextEnded() | ReasoningStarted() | ToolStarted():
                 return ()
-            case ReasoningDelta() | ToolDelta() | PartAdded() | ToolReturned() if self._is_stopped:
+            case PartAdded() | ToolReturned() if self._is_stopped:
                 return ()
-            case ReasoningEnded() | ToolEnded() if event.item not in self._items:
+            case ReasoningDelta() | ReasoningEnded() | ToolDelta() | ToolEnded() if event.item not in self._items:
                 return ()
             case _:
                 pass

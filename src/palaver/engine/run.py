@@ -462,8 +462,9 @@ class Run:
         if mismatch is None:
             return last
         *earlier_events, terminal = last
+        assert isinstance(terminal, RunFinished)
         message = f"The reply does not match the required format: {mismatch}."
-        failure = RunFailed(code=FormatMismatch.code, message=message, seq=terminal.seq, at=self.time())
+        failure = RunFailed(terminal.seq, FormatMismatch.code, message, usage=terminal.usage, at=terminal.at)
         return [*earlier_events, sanitize_failure(failure, self._secrets)]
 
     async def _close(self, last: Sequence[Event]) -> None:
