@@ -11,7 +11,7 @@ import palaver
 PUBLIC_NAMES = {
     *("chat", "workflow", "connect"),
     *("Message", "Text", "Reasoning", "File", "ToolCall", "ToolResult", "Refusal", "Data", "Usage"),
-    *("Context", "Parameter", "Failure", "PalaverError"),
+    *("Context", "ModelOptions", "Parameter", "Failure", "PalaverError"),
     *("app", "extract_chat_messages", "read_conversation"),
     *("evaluator", "Case", "Score", "Skip"),
 }

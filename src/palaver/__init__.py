@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaver.core.extraction import extract_chat_messages, read_conversation
 from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
+from palaver.core.model_options import ModelOptions
 from palaver.errors import Failure, PalaverError
 from palaver.workflows.context import Context
 from palaver.workflows.decorators import chat, workflow
@@ -34,6 +35,7 @@ __all__ = [
     "Failure",
     "File",
     "Message",
+    "ModelOptions",
     "PalaverError",
     "Parameter",
     "Reasoning",

@@ -537,6 +537,12 @@ class BadStream(RunError):
     code = "bad_stream"
 
 
+class FormatMismatch(RunError):
+    """The reply does not have the format that the request requires."""
+
+    code = "format_mismatch"
+
+
 class TooManyEvents(RunError):
     """The run exceeded its limit of events."""
 

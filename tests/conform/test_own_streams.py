@@ -123,6 +123,26 @@ async def test_streams_with_requested_usage_pass_every_rule() -> None:
         await check_scripts(http, "chat-completions", stream_options={"include_usage": True})
 
 
+@pytest.mark.parametrize("protocol", ["responses", "invocations", "chat-completions"])
+async def test_streams_of_replies_that_must_be_json_pass_every_rule(protocol: Protocol) -> None:
+    json_format = {"type": "json_object"}
+    field = {"response_format": json_format} if protocol == "chat-completions" else {"text": {"format": json_format}}
+    async with client(scripted) as http:
+        scripts = {**SCRIPTS, "JSON": [{"text": '{"a": '}, {"data": {"name": "chart", "value": 1}}, {"text": "1}"}]}
+        matching = {
+            name for name, script in scripts.items() if not await check_conformance(http, protocol, script, **field)
+        }
+
+    calls = {"a call that is left", "beyond the BMP"}
+    assert matching == {"JSON", *calls, "a refusal", "cut by length", "filtered"}
+
+
+@pytest.mark.parametrize("protocol", ["responses", "invocations", "chat-completions"])
+async def test_streams_with_stop_sequences_pass_every_rule(protocol: Protocol) -> None:
+    async with client(scripted) as http:
+        await check_scripts(http, protocol, stop=["lo wor", "b", "ord word w"])
+
+
 @pytest.mark.parametrize("tools", [["look"], [{"type": "function", "name": "look", "parameters": {}}]])
 async def test_streams_with_client_tool_calls_pass_every_rule(tools: list[Any]) -> None:
     function = [{"type": "function", "function": {"name": "look", "parameters": {}}}]

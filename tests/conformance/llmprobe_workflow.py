@@ -1,4 +1,4 @@
-"""A workflow for llmprobe that honours a model's options: length, stop words, tools, JSON, effort.
+"""A workflow for llmprobe that honours a model's options: length, tools, JSON, effort.
 
 Its tokens are words, and it repeats the last message, or the name given before. Palaver only passes the options on as
 `ctx.options`: what llmprobe calls an engine is Palaver together with such a workflow.
@@ -9,14 +9,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from palaver import Context, Failure, Message, Reasoning, ToolCall, Usage, chat
+from palaver import Context, Message, Reasoning, ToolCall, Usage, chat
 
 
 @chat
 def probed(messages: list[Message], ctx: Context) -> Iterator[object]:
     """Repeats the last message, or answers as the caller's options require."""
-    if ctx.options.get("logprobs"):
-        raise Failure("unsupported_value", "This workflow has no probabilities to tell.", status=400)
     max_tokens = ctx.options.get("max_output_tokens") or 1_000_000
     thoughts = words("Let me see. " * 20)[:max_tokens] if _is_reasoning(ctx.options) else []
     yield from (Reasoning(text=thought) for thought in thoughts)
@@ -90,20 +88,13 @@ def _answer_text(messages: Sequence[Message], options: Mapping[str, Any]) -> str
             return json.dumps(example(text_format["schema"]))
         case _:
             text = next((message.text for message in reversed(messages) if message.text), "Nothing was said.")
-            text = (_name(messages) or text) if "my name?" in text else text
-            return _cut_at_stop(text, options.get("stop"))
+            return (_name(messages) or text) if "my name?" in text else text
 
 
 def _name(messages: Sequence[Message]) -> str | None:
     """The name in "My name is …"."""
     match = re.search(r"My name is (\w+)", " ".join(message.text for message in messages))
     return match and match[1]
-
-
-def _cut_at_stop(text: str, stop: str | Sequence[str] | None) -> str:
-    """Return the text up to the first stop word."""
-    stops = [stop] if isinstance(stop, str) else stop or []
-    return text[: min((text.index(stop_word) for stop_word in stops if stop_word in text), default=len(text))]
 
 
 def _full_text(message: Message) -> str:

@@ -21,7 +21,7 @@ from palaver.workflows.workflow import Limits, Options
 from tests.docs.docstrings import Docstring, field_docstrings, parse_docstring
 
 GROUPS = {
-    "Declare workflows": ("chat", "workflow", "Parameter", "Context"),
+    "Declare workflows": ("chat", "workflow", "Parameter", "Context", "ModelOptions"),
     "Messages": ("Message", "Text", "Reasoning", "File", "ToolCall", "ToolResult", "Refusal", "Data", "Usage"),
     "Errors": ("PalaverError", "Failure"),
     "Serve and connect": ("app", "connect"),
@@ -100,7 +100,7 @@ STRUCT_EXAMPLES = {
 }
 """Examples of message types. They can't be in the docstrings, which are descriptions in JSON Schemas."""
 
-_NOT_CREATED = {"Context"}
+_NOT_CREATED = {"Context", "ModelOptions"}
 """Classes that users never create."""
 _INTERNAL = {"close", "ending", "redirect_emit"}
 """Members of Context that only the engine uses."""
@@ -163,7 +163,7 @@ def _parameters(thing: Any, docstring: Docstring) -> list[_Parameter]:
             for field in msgspec.structs.fields(thing)
         ]
     function = thing.__init__ if isinstance(thing, type) else thing
-    hints = typing.get_type_hints(function) if thing.__name__ not in ("client", "Context") else {}
+    hints = typing.get_type_hints(function) if thing.__name__ not in ("client", *_NOT_CREATED) else {}
     found: list[_Parameter] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name in ("self", "ctx", "messages") or thing.__name__ in _NOT_CREATED:

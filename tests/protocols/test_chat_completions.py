@@ -322,9 +322,9 @@ def test_second_result_of_a_call_is_rejected() -> None:
     [
         ({"temperature": 0.5, "top_p": 1, "seed": 7}, {"temperature": 0.5, "top_p": 1, "seed": 7}),
         ({"presence_penalty": -2, "frequency_penalty": 2.0}, {"presence_penalty": -2, "frequency_penalty": 2.0}),
-        ({"stop": "x"}, {"stop": "x"}),
+        ({"stop": "x"}, {"stop": ["x"]}),
         ({"stop": ["x", "y"]}, {"stop": ["x", "y"]}),
-        ({"logprobs": True, "top_logprobs": 3}, {"logprobs": True, "top_logprobs": 3}),
+        ({"logprobs": False, "top_logprobs": 0, "stop": [], "stream_options": {"include_obfuscation": False}}, {}),
         ({"logit_bias": {"50256": -100}}, {"logit_bias": {"50256": -100}}),
         ({"parallel_tool_calls": False}, {"parallel_tool_calls": False}),
         ({"service_tier": "flex", "prompt_cache_key": "k"}, {"service_tier": "flex", "prompt_cache_key": "k"}),
@@ -384,7 +384,13 @@ def test_tools_and_legacy_functions_are_client_tools() -> None:
         ({"max_tokens": 0}, "invalid_value", "max_tokens"),
         ({"max_completion_tokens": 1.5}, "invalid_type", "max_completion_tokens"),
         ({"top_logprobs": 21}, "invalid_value", "top_logprobs"),
+        ({"logprobs": 1}, "invalid_type", "logprobs"),
         ({"stop": [1]}, "invalid_type", "stop"),
+        ({"stop": ""}, "invalid_value", "stop"),
+        ({"stop": list("abcde")}, "invalid_value", "stop"),
+        ({"stop": "x" * 257}, "invalid_value", "stop"),
+        ({"stream_options": {"include_obfuscation": True}}, "unsupported_value", "stream_options.include_obfuscation"),
+        ({"store": 1}, "invalid_type", "store"),
         ({"stop": 1}, "invalid_type", "stop"),
         ({"logit_bias": []}, "invalid_type", "logit_bias"),
         ({"tools": {}}, "invalid_type", "tools"),
@@ -401,6 +407,16 @@ def test_tools_and_legacy_functions_are_client_tools() -> None:
         ({"response_format": {}}, "invalid_type", "response_format.type"),
         ({"response_format": {"type": "xml"}}, "invalid_value", "response_format.type"),
         ({"response_format": {"type": "json_schema"}}, "invalid_type", "response_format.json_schema"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "x" * 65}}},
+            "string_too_long",
+            "response_format.json_schema.name",
+        ),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": 1}}}},
+            "invalid_value",
+            "response_format.json_schema.schema",
+        ),
         ({"reasoning_effort": 1}, "invalid_type", "reasoning_effort"),
         ({"custom_inputs": []}, "invalid_type", "custom_inputs"),
         ({"parameters": 1}, "invalid_type", "parameters"),
@@ -463,7 +479,8 @@ ANY_JSON = st.recursive(
 )
 FIELDS = st.dictionaries(
     st.sampled_from(
-        "messages model stream stream_options n tools functions tool_choice function_call response_format stop".split()
+        "messages model stream stream_options n tools functions tool_choice function_call response_format stop"
+        " logprobs".split()
     ),
     ANY_JSON,
 )

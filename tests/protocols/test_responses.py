@@ -152,6 +152,14 @@ def test_options_are_passed_to_the_workflow_and_echoed() -> None:
     }
 
 
+def test_options_for_the_model_provider_are_not_echoed() -> None:
+    body = {"stop": "END", "seed": 1, "service_tier": "priority", "prompt_cache_options": {"mode": "explicit"}}
+    http_request, reading = decode({"input": "x", **body})
+
+    assert http_request.options == {**body, "stop": ["END"]}
+    assert reading.echo == {}
+
+
 def test_invocations_echoes_tools_without_null_fields() -> None:
     tool = {"type": "function", "name": "now"}
 

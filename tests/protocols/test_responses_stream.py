@@ -449,6 +449,26 @@ def test_failed_run_ends_with_an_error_frame_and_response_failed() -> None:
     assert [item["id"] for item in output[-2]["response"]["output"]] == [ITEM]
 
 
+def test_with_a_required_format_an_error_comes_before_the_end_of_the_text() -> None:
+    formatted = replace(OPENAI, echo={"text": {"format": {"type": "json_object"}}})
+    output = frames(valid_events("Hi", end=RunFailed(code="format_mismatch", message="It is not JSON.")), formatted)
+    kinds = [one["type"].removeprefix("response.") for one in output[5:-1]]
+
+    assert kinds == ["error", "output_text.done", "content_part.done", "output_item.done", "failed"]
+    assert [one["sequence_number"] for one in output[:-1]] == list(range(len(output) - 1))
+
+
+@given(sloppy)
+def test_with_a_required_format_the_frames_of_a_finished_run_are_the_same(values: list[object]) -> None:
+    events = stream_of(values)
+    formatted = replace(OPENAI, echo={"text": {"format": {"type": "json_object"}}})
+    if isinstance(events[-1], RunFinished):
+        expected = frames(events)
+        for one in (one for one in expected if "response" in one and one != "[DONE]"):
+            one["response"]["text"] = {"format": {"type": "json_object"}}
+        assert frames(events, formatted) == expected
+
+
 def test_invocations_sends_the_summary_between_error_and_response_failed() -> None:
     output = frames(valid_events(end=RunFailed(code="x", message="y")), MLFLOW)
 

@@ -21,12 +21,14 @@ from palaver.core import json
 from palaver.core.events import TOOL_EVENTS, Event, RunCancelled, RunFailed, RunFinished, RunStarted, TerminalEvent
 from palaver.core.grammar import Grammar, OutputValue
 from palaver.core.messages import File
+from palaver.core.model_options import TextFormat, find_format_mismatch, required_format
 from palaver.core.runs import Call, Origin, RunLimits
+from palaver.core.stop_sequences import StopGrammar, StopReached
 from palaver.engine.failures import failure_event, sanitize_failure, unrecorded_end
 from palaver.engine.files import FileFetch
 from palaver.engine.recorder import RunHandedOver, RunStore
 from palaver.engine.tracing import RunTracer
-from palaver.errors import RunTimeout
+from palaver.errors import FormatMismatch, RunTimeout
 from palaver.workflows.context import Context
 from palaver.workflows.execution import ReplyReader, Returned, iterate_output
 from palaver.workflows.thread_pool import ThreadPool, is_running_loop
@@ -127,7 +129,11 @@ class Run:
         self._services = services
         self._store = services.store
         self._limits = limits
-        self._grammar = Grammar(started.run_id, history=call.messages)
+        self._grammar = (
+            StopGrammar(started.run_id, stop, history=call.messages)
+            if (stop := call.options.get("stop"))
+            else Grammar(started.run_id, history=call.messages)
+        )
         # Created by the first value that is not plain text; most chats yield none.
         self._reply_reader: ReplyReader | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -304,6 +310,8 @@ class Run:
         await self._end(terminal)
 
     def _terminal_event_after(self, error: BaseException) -> TerminalEvent:
+        if isinstance(error, StopReached):
+            return self._requested_end or RunFinished()
         task = asyncio.current_task()
         assert task is not None
         was_cancelled = isinstance(error, asyncio.CancelledError) and task.cancelling() > 0
@@ -431,6 +439,8 @@ class Run:
         self._sending = ()
         try:
             last = self._grammar.end(terminal, at=self.time())
+            if (text_format := required_format(self.call.options)) is not None:
+                last = await self._check_format(last, text_format)
             await self._close(last)
         finally:
             self.is_over = True
@@ -445,6 +455,17 @@ class Run:
             self._consumer = None
             self.context.close()
             del self._grammar, self._reply_reader
+
+    async def _check_format(self, last: Sequence[Event], text_format: TextFormat) -> Sequence[Event]:
+        """Return the last events; with a failure as terminal event if the reply does not have the required format."""
+        mismatch = await asyncio.to_thread(find_format_mismatch, [*self.log, *last], text_format)
+        if mismatch is None:
+            return last
+        *earlier_events, terminal = last
+        assert isinstance(terminal, RunFinished)
+        message = f"The reply does not match the required format: {mismatch}."
+        failure = RunFailed(terminal.seq, FormatMismatch.code, message, usage=terminal.usage, at=terminal.at)
+        return [*earlier_events, sanitize_failure(failure, self._secrets)]
 
     async def _close(self, last: Sequence[Event]) -> None:
         try:
@@ -510,6 +531,9 @@ class Run:
             if not self._sending:
                 # The run's task is inside the workflow and cannot send; it awaits this task before it sends again.
                 self._spawn(self._flush())
-        for item in self._get_reply_reader().feed_emitted(value):
-            self._append(self._feed_grammar(item))
+        try:
+            for item in self._get_reply_reader().feed_emitted(value):
+                self._append(self._feed_grammar(item))
+        except StopReached:
+            self.cancel(RunFinished())
         self._check_limits()

@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, cast
 
-from palaver.core import json
+from palaver.core import json, json_schema
 from palaver.core.descriptions import Description
 from palaver.core.events import RunCancelled, RunFailed, RunStarted
 from palaver.core.ids import truncate_id
+from palaver.core.model_options import required_format
 from palaver.errors import (
     ConflictingFields,
     FaultyCall,
@@ -218,6 +219,97 @@ def parse_tool_choice(fields: JsonFields, name: str) -> Any:
             raise InvalidValue(f"{name} must be auto, none, required, or an object with a type.", pointer=f"/{name}")
         case other:
             raise fields.type_error(name, "a string or an object", other)
+
+
+def reject_with(reason: str) -> FieldParser:
+    """Return a parser that rejects a field, unless its value is empty, zero or false: clients send such defaults."""
+
+    def parse(fields: JsonFields, name: str) -> None:
+        if fields.body[name]:
+            raise UnsupportedValue(f"{name} is not supported: {reason}.", pointer=fields.pointer(name))
+
+    return parse
+
+
+def moved_to(field: str) -> FieldParser:
+    """Return a parser that rejects a field of the other protocol."""
+
+    def parse(fields: JsonFields, name: str) -> None:
+        raise UnsupportedValue(f"{name} is not a field of this protocol. Use {field}.", pointer=fields.pointer(name))
+
+    return parse
+
+
+_NO_LOGPROBS = "a workflow's output has no log probabilities"
+
+
+def parse_logprobs(fields: JsonFields, name: str) -> None:
+    fields.boolean(name, default=False)
+    reject_with(_NO_LOGPROBS)(fields, name)
+
+
+def parse_top_logprobs(fields: JsonFields, name: str) -> None:
+    fields.integer(name, 0, 20)
+    reject_with(_NO_LOGPROBS)(fields, name)
+
+
+def parse_n(fields: JsonFields, name: str) -> None:
+    if (fields.integer(name, 1) or 1) > 1:
+        raise UnsupportedValue(f"{name} must be 1: a run returns a single answer.", pointer=fields.pointer(name))
+
+
+_MAX_STOPS, _MAX_STOP_LENGTH = 4, 256
+
+
+def parse_stop(fields: JsonFields, name: str) -> list[str] | None:
+    """Parse up to four strings that are not empty, as a list."""
+    value = fields.body[name]
+    stops = [value] if isinstance(value, str) else fields.items(name) or []
+    if not all(isinstance(stop, str) for stop in stops):
+        raise InvalidType("stop must be a string or a list of strings.", pointer=fields.pointer(name))
+    if len(stops) > _MAX_STOPS or not all(0 < len(stop) <= _MAX_STOP_LENGTH for stop in stops):
+        limits = f"at most {_MAX_STOPS} strings of 1 to {_MAX_STOP_LENGTH} characters"
+        raise InvalidValue(f"stop can have {limits}.", pointer=fields.pointer(name))
+    return stops or None
+
+
+def parse_stream_options(fields: JsonFields, name: str) -> None:
+    options = fields.nested(name)
+    options.boolean("include_usage", default=False)
+    if options.boolean("include_obfuscation", default=False):
+        raise UnsupportedValue("include_obfuscation is not supported.", pointer=options.pointer("include_obfuscation"))
+
+
+TEXT_FORMATS = ("text", "json_object", "json_schema")
+_MAX_FORMAT_NAME_LENGTH = 64
+
+
+def check_schema_format(fields: JsonFields) -> None:
+    """Raise for a format of type `json_schema` that is invalid, or whose schema is."""
+    fields.string("name", max_length=_MAX_FORMAT_NAME_LENGTH)
+    fields.string("description")
+    fields.boolean("strict", default=False)
+    if (schema := fields.object("schema")) is not None:
+        try:
+            json_schema.check_schema(schema, fields.pointer("schema"))
+        except InvalidValue as error:
+            raise InvalidValue(error.message[:1].upper() + error.message[1:], pointer=error.pointer) from None
+
+
+def check_support(options: _Object, workflow: Description, spellings: Mapping[str, str] = {}) -> None:
+    """Raise UnsupportedValue for an option that the workflow doesn't support, as a flag set to False declares.
+
+    `spellings` are the protocol's own names of options.
+    """
+    needed = {name: name for name, value in options.items() if value not in ([], {}, "")}
+    if required_format(options) is not None:
+        needed["structured_outputs"] = "text.format"
+    for flag, option in needed.items():
+        if workflow.flags.get(flag) is False or (option == "stop" and not workflow.is_chat):
+            name = spellings.get(option, option)
+            raise UnsupportedValue(
+                f"Workflow {workflow.name!r} does not support {name}.", pointer="/" + name.replace(".", "/")
+            )
 
 
 class SharedFields(NamedTuple):

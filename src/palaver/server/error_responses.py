@@ -70,6 +70,7 @@ STATUSES: dict[str, _Status] = {
     "not_implemented": _same_status(501),
     "workflow_failed": _same_status(500),
     "bad_stream": _same_status(500),
+    "format_mismatch": _same_status(500),
     "too_many_events": _same_status(500),
     "upstream_failed": _same_status(502),
     "upstream_timeout": _same_status(504),

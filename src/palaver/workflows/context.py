@@ -3,10 +3,11 @@
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from palaver.core.events import FinishReason, PartAdded, RunStarted
 from palaver.core.messages import Data, File, Message
+from palaver.core.model_options import ModelOptions
 from palaver.core.runs import Call, Secret
 from palaver.workflows.thread_pool import ThreadPool
 
@@ -63,8 +64,8 @@ class Context:
         """Label that groups runs: sent by the caller, or generated."""
         self.messages: Sequence[Message] = call.messages
         """The message history; empty if the workflow is not a chat."""
-        self.options: Mapping[str, Any] = call.options
-        """Model options from the caller, such as the temperature."""
+        self.options = cast("ModelOptions", call.options)
+        """Model options from the caller, such as the temperature and the format of the reply."""
         self.client_tools: frozenset[str] = call.client_tools
         """Tools that the caller will run itself: call them and end the run."""
         self.secrets: Mapping[str, Secret] = call.secrets

@@ -1,8 +1,8 @@
 """The adapter of LangChain and LangGraph.
 
-`adopt` wraps a runnable, `Reader` converts the output of a function, and `written` converts a history. Options of a
-call, such as `temperature`, are not applied. LangChain is imported only inside functions, because this module is loaded
-to recognize LangChain's objects.
+`adopt` wraps a runnable, `Reader` converts the output of a function, and `written` converts a history. A chat model is
+asked for the JSON Schema that the caller requires; other options of a call, such as `temperature`, are not applied.
+LangChain is imported only inside functions, because this module is loaded to recognize LangChain's objects.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

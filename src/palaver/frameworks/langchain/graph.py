@@ -18,6 +18,7 @@ from palaver.core.events import RunFinished
 from palaver.core.grammar import OutputValue
 from palaver.core.json import as_list, dict_or_empty, optional_str
 from palaver.core.messages import APPROVAL_REQUEST, APPROVAL_RESPONSE, Data, Message, ToolCall, unanswered_calls
+from palaver.core.model_options import TextFormat, required_schema
 from palaver.errors import ChatWithoutMessages, Failure
 from palaver.frameworks.base import approval_request
 from palaver.frameworks.langchain.messages import (
@@ -368,15 +369,39 @@ def chat_function(runnable: "Runnable[Any, Any]", name: str) -> Callable[..., An
             "'messages', or declare it with workflow(…)."
         )
 
-    async def answer(messages: list[Message], **inputs: Any) -> AsyncGenerator[object, None]:
+    async def answer(messages: list[Message], ctx: Context, **inputs: Any) -> AsyncGenerator[object, None]:
         history = written(messages)
+        text_format = required_schema(ctx.options)
+        asked = runnable if text_format is None else _ask_for_schema(runnable, text_format)
         async with aclosing(
-            _astream(runnable, history if variables is None else {**inputs, "messages": history})
+            _astream(asked, history if variables is None else {**inputs, "messages": history})
         ) as outputs:
             async for chunk in outputs:
                 yield chunk
 
-    return _set_signature(answer, {**(variables or {}), **_MESSAGES_ARGUMENT})
+    return _set_signature(answer, {**(variables or {}), **_MESSAGES_ARGUMENT, **_CONTEXT_ARGUMENT})
+
+
+def _ask_for_schema(runnable: Any, text_format: TextFormat) -> Any:
+    """Return a chat model, or a chain that ends with one, with a JSON Schema for its text, if it supports one."""
+    from langchain_core import runnables
+    from langchain_core.language_models import BaseChatModel
+
+    sequence, binding = cast("Any", runnables.RunnableSequence), cast("Any", runnables.RunnableBinding)
+    steps: list[Any] = runnable.steps if isinstance(runnable, sequence) else [runnable]
+    model = steps[-1]
+    if not isinstance(model, BaseChatModel):
+        return runnable
+    schema = {"title": text_format.get("name", "output"), **text_format.get("schema", {})}
+    strict = {"strict": True} if text_format.get("strict") else {}
+    try:
+        structured: Any = model.with_structured_output(schema, method="json_schema", include_raw=True, **strict)
+        raw = structured.first.steps__["raw"]  # The model itself, whose text is not parsed yet.
+    except (NotImplementedError, ValueError, TypeError, AttributeError, KeyError):
+        return runnable
+    if not isinstance(raw, binding) or "tools" in raw.kwargs:
+        return runnable  # It would answer with a tool call.
+    return sequence(*steps[:-1], raw) if len(steps) > 1 else raw
 
 
 def _graph_chat_function(graph: Any, name: str) -> Callable[..., Any]:

@@ -3,7 +3,8 @@
 `adopt` wraps an agent, whose tools find the Context in `wrapper.context`; `written` converts a history to input items.
 The SDK's tracing reports only to Palaver, and is off for untraced runs: it would send messages to OpenAI. Client tools
 are not forwarded. A tool that needs approval ends the run with an `approval-request`; it cannot be resumed, because the
-SDK's run state is not stored.
+SDK's run state is not stored. A JSON Schema that the caller requires is the output type of the starting agent, unless
+it has one.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from palaver.core import json
 from palaver.core.messages import File, Message, Refusal, Text, ToolCall, ToolResult
+from palaver.core.model_options import TextFormat, required_schema
 from palaver.errors import Failure, NotAWorkflow
 from palaver.frameworks.base import AdoptedWorkflow
 from palaver.frameworks.openai_agents.reader import Reader
@@ -21,7 +23,7 @@ from palaver.workflows.context import Context
 from palaver.workflows.workflow import Options
 
 if TYPE_CHECKING:
-    from agents import Agent, RunResultStreaming
+    from agents import Agent, AgentOutputSchemaBase, RunResultStreaming
 
 PACKAGES = ("agents",)
 """Packages whose objects are recognized."""
@@ -74,6 +76,9 @@ async def _run_agent(agent: "Agent[Any]", messages: list[Message], ctx: Context)
 
     from palaver.frameworks.openai_agents.steps import step_hooks
 
+    text_format = required_schema(ctx.options)
+    if text_format is not None and agent.output_type is None:
+        agent = agent.clone(output_type=_output_schema(text_format))
     with step_hooks() as hooks:
         config = RunConfig(tracing_disabled=hooks is None, trace_include_sensitive_data=True)
         input_items = cast("Any", written(messages))
@@ -97,6 +102,28 @@ async def _run_agent(agent: "Agent[Any]", messages: list[Message], ctx: Context)
             await asyncio.wait([result.run_loop_task])
     for event in (*(reader.feed(result) or ()), *reader.end()):
         yield event
+
+
+def _output_schema(text_format: TextFormat) -> "AgentOutputSchemaBase":
+    from agents import AgentOutputSchemaBase
+
+    class RequiredOutput(AgentOutputSchemaBase):
+        def is_plain_text(self) -> bool:
+            return False
+
+        def name(self) -> str:
+            return text_format.get("name") or "output"
+
+        def json_schema(self) -> dict[str, Any]:
+            return dict(text_format.get("schema", {}))
+
+        def is_strict_json_schema(self) -> bool:
+            return text_format.get("strict") is True
+
+        def validate_json(self, json_str: str) -> Any:
+            return json_str  # Checked when the run ends.
+
+    return RequiredOutput()
 
 
 def _public_error(error: Exception, result: "RunResultStreaming") -> Exception:

@@ -3,14 +3,17 @@
 `adopt` wraps an agent, which gets the Context if `deps_type=Context`; `written` converts a history. The agent's system
 prompt comes first; a client's is added to the instructions. Client tools are not forwarded. A tool that needs approval
 ends the run with an `approval-request`, if the agent's output type includes `DeferredToolRequests`; it cannot be
-resumed, because the pending call is not stored.
+resumed, because the pending call is not stored. A JSON Schema that the caller requires is the output type of the run,
+unless the agent has one.
 """
 
 from collections.abc import AsyncGenerator, Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from palaver.core.json_schema import inline_references
 from palaver.core.messages import File, Message, Part, Refusal, Text, ToolCall
+from palaver.core.model_options import required_schema
 from palaver.errors import Failure, NotAWorkflow
 from palaver.frameworks.base import AdoptedWorkflow
 from palaver.frameworks.pydantic_ai.reader import Reader
@@ -83,6 +86,7 @@ async def _run_agent(
         async with agent.run_stream_events(
             message_history=written(history),
             instructions=instructions or None,
+            output_type=_output_type(agent, ctx.options),
             deps=ctx if agent.deps_type is Context else None,
             # With a history, an agent assumes that it contains the system prompt.
             capabilities=[ReinjectSystemPrompt(id=None), *step_capabilities()],
@@ -100,6 +104,25 @@ async def _run_agent(
         raise Failure("usage_limit_exceeded", "The agent exceeded its usage limits.") from error
     for output in reader.end():
         yield output
+
+
+def _output_type(agent: "AbstractAgent[Any, Any]", options: Mapping[str, Any]) -> Any:
+    """Return the type with the schema that the caller requires; None if there is none or the agent can't use it."""
+    from pydantic_ai import StructuredDict
+    from pydantic_ai.exceptions import UserError
+
+    text_format = required_schema(options)
+    if text_format is None or agent.output_type is not str:
+        return None
+    while (wrapped := getattr(agent, "wrapped", None)) is not None:
+        agent = wrapped
+    if getattr(agent, "_output_validators", None):
+        return None  # They expect a string.
+    schema = inline_references(text_format.get("schema", {}))  # The framework would, without a limit.
+    try:
+        return None if schema is None else StructuredDict(schema, text_format.get("name"))
+    except UserError:  # The framework supports only objects.
+        return None
 
 
 def written(messages: Sequence[Message]) -> "list[ModelMessage]":

@@ -343,7 +343,7 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ChatReques
     body = fields.body
     model = fields.string("model", max_length=_MAX_MODEL_LENGTH)
     workflow = find(model if request.workflow is None else request.workflow)
-    options = parse_options(fields)
+    options = parse_options(fields, workflow)
     shared = openai.parse_shared_fields(fields, workflow) if not body.keys().isdisjoint(_SHARED_FIELDS) else None
     chat_request = ChatRequest(
         model=model or workflow.name,

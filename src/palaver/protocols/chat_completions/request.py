@@ -7,31 +7,43 @@ Messages are validated more strictly than the dialect does, so that a client lea
 from collections.abc import Mapping
 from typing import Any, cast
 
+from palaver.core.descriptions import Description
 from palaver.core.dialects import chat_completions
 from palaver.core.json import dict_or_empty, without_none
 from palaver.core.messages import Message
 from palaver.errors import InvalidType, InvalidValue, UnknownCall
 from palaver.protocols.openai import (
+    TEXT_FORMATS,
     FieldParser,
     JsonFields,
     UnsupportedValue,
+    check_schema_format,
+    check_support,
     integer_parser,
     json_type_name,
+    moved_to,
     number_parser,
     parse_boolean,
+    parse_logprobs,
+    parse_n,
+    parse_stop,
+    parse_stream_options,
     parse_tool_choice,
+    parse_top_logprobs,
+    reject_with,
     string_parser,
 )
 
-_FORMATS = ("text", "json_object", "json_schema")
 _Object = Mapping[str, Any]
 
 
-def parse_options(fields: JsonFields) -> dict[str, Any]:
-    """Parse options; unknown ones are ignored. Whether they have an effect is up to the workflow."""
+def parse_options(fields: JsonFields, workflow: Description) -> dict[str, Any]:
+    """Parse options; fields that OpenAI's API does not have are ignored. Raises for those that have no effect."""
     body = fields.body
     options = {name: _PARSERS[name](fields, name) for name in body if name in _PARSERS and body[name] is not None}
-    return _to_responses_names(options) if options else options
+    if options and (options := _to_responses_names(options)):
+        check_support(options, workflow, _SPELLINGS)
+    return options
 
 
 def encode_options(options: _Object) -> dict[str, Any]:
@@ -55,24 +67,13 @@ def encode_options(options: _Object) -> dict[str, Any]:
 # Parsers, one for each field
 
 
-def _require_one(fields: JsonFields, name: str) -> None:
-    if (fields.integer(name, 1) or 1) > 1:
-        raise UnsupportedValue(f"{name} must be 1: a run returns a single answer.", pointer=f"/{name}")
-
-
 def _reject_audio(fields: JsonFields, name: str) -> None:
     if name == "audio" or "audio" in (fields.items(name) or ()):
         raise UnsupportedValue(f"{name} requests audio, but only text output is supported.", pointer=f"/{name}")
 
 
-def _stop(fields: JsonFields, name: str) -> str | list[Any] | None:
-    value = fields.body[name]
-    if isinstance(value, str):
-        return value
-    values = fields.items(name) or []
-    if not all(isinstance(item, str) for item in values):
-        raise InvalidType("stop must be a string or a list of strings.", pointer="/stop")
-    return values
+def _check_store(fields: JsonFields, name: str) -> None:
+    fields.boolean(name, default=False)  # Completions can't be retrieved either way; the operator configures records.
 
 
 def _tools(fields: JsonFields, name: str) -> list[Any]:
@@ -105,8 +106,10 @@ def _function_choice(fields: JsonFields, name: str) -> Any:
 
 def _format(fields: JsonFields, name: str) -> Any:
     inner = fields.nested(name)
-    if inner.required_string("type", choices=_FORMATS) == "json_schema" and inner.object("json_schema") is None:
-        raise inner.type_error("json_schema", "an object", None)
+    if inner.required_string("type", choices=TEXT_FORMATS) == "json_schema":
+        if inner.object("json_schema") is None:
+            raise inner.type_error("json_schema", "an object", None)
+        check_schema_format(inner.nested("json_schema"))
     return _flatten(inner.body)
 
 
@@ -117,11 +120,11 @@ _PARSERS: Mapping[str, FieldParser] = {
     "frequency_penalty": number_parser(-2, 2),
     "max_completion_tokens": integer_parser(1),
     "max_tokens": integer_parser(1),
-    "stop": _stop,
+    "stop": parse_stop,
     "seed": integer_parser(-(2**63)),
     "logit_bias": JsonFields.object,
-    "logprobs": parse_boolean,
-    "top_logprobs": integer_parser(0, 20),
+    "logprobs": parse_logprobs,
+    "top_logprobs": parse_top_logprobs,
     "tools": _tools,
     "functions": _functions,
     "tool_choice": lambda fields, name: _flatten(parse_tool_choice(fields, name)),
@@ -134,15 +137,31 @@ _PARSERS: Mapping[str, FieldParser] = {
     "web_search_options": JsonFields.object,
     "service_tier": string_parser(64),
     "prompt_cache_key": string_parser(512),
-    "n": _require_one,
+    "prompt_cache_options": JsonFields.object,
+    "prompt_cache_retention": string_parser(64),
+    "n": parse_n,
     "modalities": _reject_audio,
     "audio": _reject_audio,
+    "moderation": reject_with("the workflow moderates its own input and output"),
+    "store": _check_store,
+    "stream_options": parse_stream_options,
+    "max_output_tokens": moved_to("max_completion_tokens"),
+    "text": moved_to("response_format or verbosity"),
+    "instructions": moved_to("a message with the role 'system'"),
+    "previous_response_id": moved_to("messages"),
+    "conversation": moved_to("messages"),
 }
 _FORWARDED_OPTIONS = frozenset(
-    "temperature top_p presence_penalty frequency_penalty stop seed logit_bias logprobs top_logprobs service_tier"
-    " prediction web_search_options".split()
+    "temperature top_p presence_penalty frequency_penalty stop seed logit_bias service_tier prediction"
+    " web_search_options".split()
 )
 """Options with the same name and shape in both protocols."""
+_SPELLINGS = {
+    "max_output_tokens": "max_completion_tokens",
+    "text": "verbosity",
+    "text.format": "response_format",
+    "reasoning": "reasoning_effort",
+}
 
 
 def _to_responses_names(options: dict[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from palaver.core.events import (
 )
 from palaver.core.linearize import Linearizer, linearize
 from palaver.core.messages import APPROVAL_REQUEST, Data, File, Refusal, Usage
+from palaver.core.model_options import required_format
 from palaver.core.runs import Call
 from palaver.errors import PalaverError
 from palaver.protocols import openai, sse
@@ -97,6 +98,10 @@ class ResponseStreamEncoder:
         self._delta_fields = b""  # The bytes between the sequence number of a text delta and its text.
         self._has_arguments = False
         self._response: ResponseObject
+        # With a required format, the end of a text waits for what follows: OpenAI's SDK parses the text when it ends,
+        # so the error of a reply that does not match has to come first.
+        self._holds_ends = required_format(request.echo) is not None
+        self._held_end: TextEnded | None = None
 
     @property
     def number(self) -> int:
@@ -115,6 +120,14 @@ class ResponseStreamEncoder:
         return b"".join(map(self._encode_event, linearizer.feed(event)))
 
     def _encode_event(self, event: Event) -> bytes:
+        if not self._holds_ends or isinstance(event, UsageAdded):
+            return self._encode_linear(event)
+        error = self._error(event) if isinstance(event, RunFailed) else b""
+        held, self._held_end = self._held_end, event if isinstance(event, TextEnded) else None
+        end = b"" if held is None else self._close_text(held)
+        return error + end + (b"" if self._held_end else self._encode_linear(event))
+
+    def _encode_linear(self, event: Event) -> bytes:
         match event:
             case TextDelta():
                 return self._frame(
@@ -323,8 +336,8 @@ class ResponseStreamEncoder:
     def _end(self, terminal: TerminalEvent) -> bytes:
         frames = [self._item_done(call.index, self._output.items[call.index]) for call in self._output.finish_calls()]
         if isinstance(terminal, RunFinished):
-            frames += map(self._encode_event, self._output.value_events(terminal))
-        elif isinstance(terminal, RunFailed):
+            frames += map(self._encode_linear, self._output.value_events(terminal))
+        elif isinstance(terminal, RunFailed) and not self._holds_ends:
             frames.append(self._error(terminal))
         end, usage = response_outcome(terminal), self._output.usage(terminal)
         if not self._is_open:

@@ -455,7 +455,7 @@ MAX_RESPONSE_RECORD_BYTES = 10 * sse.MAX_RECORD_BYTES
 """The last record repeats the whole output."""
 
 _FORWARDED_OPTIONS = frozenset(
-    "temperature top_p presence_penalty frequency_penalty max_output_tokens max_tool_calls top_logprobs tools"
+    "temperature top_p presence_penalty frequency_penalty max_output_tokens max_tool_calls tools"
     " tool_choice parallel_tool_calls text reasoning truncation service_tier include".split()
 )
 """The options that are forwarded. The others have no equivalent or are private."""

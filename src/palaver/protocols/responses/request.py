@@ -21,18 +21,28 @@ from palaver.errors import ConflictingFields, InvalidType, InvalidValue, ItemNot
 from palaver.protocols.base import HttpRequest, ServerTools, WorkflowLookup
 from palaver.protocols.history_merge import new_messages
 from palaver.protocols.openai import (
+    TEXT_FORMATS,
     FieldParser,
     JsonFields,
     MissingRequired,
     MutuallyExclusive,
+    check_schema_format,
+    check_support,
     client_tool_names,
     integer_parser,
     json_type_name,
+    moved_to,
     number_parser,
     parse_boolean,
+    parse_logprobs,
+    parse_n,
     parse_shared_fields,
+    parse_stop,
+    parse_stream_options,
     parse_tool_choice,
+    parse_top_logprobs,
     pointer_to_param,
+    reject_with,
     string_parser,
 )
 
@@ -227,10 +237,7 @@ def parse_request(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, Res
     profile = _PROFILES[request.route]
     model = fields.string("model", max_length=_MAX_MODEL_LENGTH) if "model" in body else None
     workflow = _select_workflow(request.workflow, model, find, profile)
-    options: dict[str, Any] = {}
-    for name, value in body.items():
-        if name in _PARSERS and value is not None:
-            options[name] = _PARSERS[name](fields, name)
+    options = _parse_options(fields, workflow)
     stream = options.pop("stream", False)
     _check_stored(options)
     shared = None if _SHARED_FIELDS.isdisjoint(body) else parse_shared_fields(fields, workflow)
@@ -281,6 +288,16 @@ def parse_request(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, Res
         server_tools=server_tools,
         pending_calls=pending_calls,
     )
+
+
+def _parse_options(fields: JsonFields, workflow: Description) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for name, value in fields.body.items():
+        if name in _PARSERS and value is not None and (option := _PARSERS[name](fields, name)) is not None:
+            options[name] = option
+    if options:
+        check_support(options, workflow)
+    return options
 
 
 def find_pending_calls(messages: Sequence[Message]) -> dict[str, PendingCall]:
@@ -395,7 +412,23 @@ def _include(fields: JsonFields, name: str) -> list[str]:
     value = fields.items(name) or []
     if not all(isinstance(item, str) for item in value):
         raise InvalidValue("include must be a list of strings.", pointer=f"/{name}")
+    if "message.output_text.logprobs" in value:
+        reject_with("a workflow's output has no log probabilities")(fields, name)
+    if unknown := [item for item in value if item not in _INCLUDABLE]:
+        raise InvalidValue(f"Unknown value {unknown[0][:80]!r} in include.", pointer=f"/{name}")
     return value
+
+
+def _text(fields: JsonFields, name: str) -> dict[str, Any] | None:
+    text = fields.nested(name)
+    text.string("verbosity")
+    if text.object("format") is not None:
+        text_format = text.nested("format")
+        if text_format.required_string("type", choices=TEXT_FORMATS) == "json_schema":
+            if text_format.object("schema") is None:
+                raise text_format.type_error("schema", "an object", None)
+            check_schema_format(text_format)
+    return fields.object(name)
 
 
 def _conversation(fields: JsonFields, name: str) -> dict[str, str]:
@@ -423,26 +456,51 @@ _PARSERS: Mapping[str, FieldParser] = {
     "frequency_penalty": number_parser(-2, 2),
     "max_output_tokens": integer_parser(1),
     "max_tool_calls": integer_parser(1),
-    "top_logprobs": integer_parser(0, 20),
+    "top_logprobs": parse_top_logprobs,
+    "stop": parse_stop,
+    "seed": integer_parser(-(2**63)),
+    "logit_bias": JsonFields.object,
     "tools": JsonFields.items,
     "tool_choice": parse_tool_choice,
-    "text": JsonFields.object,
+    "text": _text,
     "reasoning": JsonFields.object,
     "truncation": string_parser(None, "auto", "disabled"),
     "service_tier": string_parser(64),
     "include": _include,
-    "stream_options": JsonFields.object,
+    "stream_options": parse_stream_options,
     "prompt_cache_key": string_parser(512),
+    "prompt_cache_options": JsonFields.object,
+    "prompt_cache_retention": string_parser(64),
     "safety_identifier": string_parser(512),
     "user": string_parser(512),
     "instructions": string_parser(),
     "databricks_options": lambda fields, name: parse_boolean(fields.nested(name), "return_trace"),
     "palaver": lambda fields, name: _parse_server_tools(fields.nested(name), "server_tools"),
+    "access_programs": reject_with("they exist only at OpenAI"),
+    "context_management": reject_with("the workflow manages its own context"),
+    "image": reject_with("no image options are passed on"),
+    "moderation": reject_with("the workflow moderates its own input and output"),
+    "prompt": reject_with("stored prompts exist only at OpenAI"),
+    "n": parse_n,
+    "logprobs": parse_logprobs,
+    "response_format": moved_to("text.format"),
+    "verbosity": moved_to("text.verbosity"),
+    "reasoning_effort": moved_to("reasoning.effort"),
+    "max_tokens": moved_to("max_output_tokens"),
+    "max_completion_tokens": moved_to("max_output_tokens"),
+    "functions": moved_to("tools"),
+    "function_call": moved_to("tool_choice"),
 }
+_INCLUDABLE = frozenset(
+    "reasoning.encrypted_content file_search_call.results web_search_call.results web_search_call.action.sources"
+    " message.input_image.image_url computer_call_output.output.image_url code_interpreter_call.outputs".split()
+)
+"""What `include` may name. All but the first are always included where an item has them."""
 _SHARED_FIELDS = frozenset({"custom_inputs", "parameters", "context", "metadata", "safety_identifier", "user"})
 _STORAGE_FIELDS = frozenset({"store", "background", "previous_response_id", "conversation"})
 _NOT_OPTIONS = _STORAGE_FIELDS | {"instructions", "safety_identifier", "user"}
-_ECHOED_FIELDS = frozenset(_PARSERS) - {"include", "stream_options", "user", "palaver"}
+_NOT_ECHOED = frozenset("include user palaver stop seed logit_bias service_tier prompt_cache_options".split())
+_ECHOED_FIELDS = frozenset(_PARSERS) - _NOT_ECHOED - {"prompt_cache_retention"}
 
 
 def _echo_fields(options: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
+from palaver.core.json_schema import MAX_SCHEMA_BYTES, SchemaError, check_schema, schema_errors
 from palaver.errors import InvalidValue
-from palaver.evaluation.json_schema import MAX_SCHEMA_BYTES, check_schema, schema_errors
-from palaver.evaluation.score import ScoringError
 
 CITY_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -51,7 +50,7 @@ def test_a_schema_may_be_true_or_empty_or_have_internal_references(schema: Any) 
     ("schema", "message"),
     [
         ("object", "a schema must be an object, true or false."),
-        ({"type": "objekt"}, "invalid schema: /type: 'objekt' is not valid under any of the given schemas."),
+        ({"type": "objekt"}, "invalid schema: /type has an invalid value: 'objekt'."),
         (
             {"$ref": "https://a.org/schema.json"},
             "invalid schema: reference 'https://a.org/schema.json' is not supported; references must start with '#'.",
@@ -59,8 +58,22 @@ def test_a_schema_may_be_true_or_empty_or_have_internal_references(schema: Any) 
         ({"items": {"$ref": "file:///etc/passwd"}}, None),
         ({"$ref": "other.json"}, None),
         ({"$ref": "#/$defs/gone"}, "invalid schema: reference '#/$defs/gone' not found."),
+        ({"$ref": "#/x", "x": {"pattern": "("}}, "invalid schema: reference '#/x' does not lead to a schema."),
+        (
+            {"properties": {"a": {"$id": "http://b"}}},
+            "invalid schema: /properties/a/$id is not supported; only the root may have an $id.",
+        ),
+        (
+            {"properties": {"enum": {"items": [{}]}}},
+            "invalid schema: /properties/enum/items must be an object, true or",
+        ),
+        ({"minLength": "3"}, "invalid schema: /minLength must be a number, not a string."),
+        ({"anyOf": []}, "invalid schema: /anyOf must not be empty."),
         ({"pattern": "("}, None),
         ({"patternProperties": {"[": {}}}, None),
+        ({"properties": {"default": {"pattern": "("}}}, None),
+        ({"pattern": "(?x)a"}, "invalid schema: the group '(?x)a' is not supported."),
+        ({"pattern": "[[:alpha:])]"}, "invalid schema: the character class '[[:alpha:]' is not supported."),
         ({"unevaluatedProperties": False, "patternProperties": {"a": {}}}, None),
         (
             {"const": "x" * MAX_SCHEMA_BYTES},
@@ -73,7 +86,7 @@ def test_invalid_schemas_are_rejected_with_a_pointer(schema: Any, message: str |
         check_schema(schema, "/parameters/schema")
 
     assert refused.value.pointer == "/parameters/schema"
-    assert message is None or str(refused.value) == message
+    assert message is None or str(refused.value).startswith(message)
 
 
 def test_a_schema_nested_too_deeply_is_rejected() -> None:
@@ -95,29 +108,29 @@ def test_remote_references_are_never_fetched(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(urllib.request, "urlopen", fail_on_fetch)
 
-    with pytest.raises(ScoringError, match=r"^invalid_schema: "):
+    with pytest.raises(SchemaError, match="is not supported"):
         schema_errors({}, {"$ref": "http://127.0.0.1/schema"})
 
 
 def test_infinite_recursion_in_a_schema_is_an_error() -> None:
     check_schema({"$ref": "#"}, "")
 
-    with pytest.raises(ScoringError, match=r"^schema_budget: "):
+    with pytest.raises(SchemaError, match="circular references"):
         schema_errors({}, {"$ref": "#"})
 
 
 def test_exponentially_expanding_references_exceed_the_step_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palaver.evaluation.json_schema.MAX_STEPS", 2_000)
+    monkeypatch.setattr("palaver.core.json_schema.MAX_STEPS", 2_000)
     repeated = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
     schema: dict[str, Any] = {"$ref": "#/$defs/a0", "$defs": {**repeated, "a40": {}}}
     check_schema(schema, "")
 
-    with pytest.raises(ScoringError, match=r"^schema_budget: validation exceeded its limit of 2,000 steps"):
+    with pytest.raises(SchemaError, match=r"^validation exceeded its limit of 2,000 steps"):
         schema_errors({}, schema)
 
 
 def test_a_pattern_with_catastrophic_backtracking_is_stopped() -> None:
-    with pytest.raises(ScoringError, match=r"^schema_budget: matching the pattern "):
+    with pytest.raises(SchemaError, match=r"^matching the pattern "):
         schema_errors("a" * 40 + "!", {"pattern": "^(a|a)*$"})
 
 
@@ -137,3 +150,36 @@ def test_patterns_apply_only_to_strings_and_property_rules_only_to_objects() -> 
     assert [schema_errors(value, schema) for value in ("abc", 5, None, ["A"])] == [[], [], [], []]
     assert schema_errors("A1", schema) == ["the value: 'A1' does not match '^[a-z]+$'"]
     assert schema_errors({"b": 1}, schema) == ["the value: 'b' is not an allowed property"]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(" * 40 + "a" + "{1,100})" * 40, "([)]" * 40 + "a" + "{1,100})" * 40, "(a|b){1,50}" * 4000]
+)
+def test_patterns_that_take_exponential_time_to_compile_are_rejected(pattern: str) -> None:
+    with pytest.raises(InvalidValue, match="too long or nested too deeply"):
+        check_schema({"pattern": pattern}, "")
+
+
+def test_usual_patterns_are_accepted() -> None:
+    pattern = r"^(?!\.)(?<user>[\w'+.-]+)@(?:[A-Za-z0-9][A-Za-z0-9-]*\.)+[A-Za-z]{2,}$"
+    check_schema({"pattern": pattern}, "")
+
+    assert schema_errors("ada@example.org", {"pattern": pattern}) == []
+    assert schema_errors("É", {"pattern": r"^(?i)\p{L}$"}) == []
+
+
+def test_a_validation_ends_at_its_timeout() -> None:
+    repeated = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
+
+    with pytest.raises(SchemaError, match=r"^validation took longer than 0.01 s"):
+        schema_errors({}, {"$ref": "#/$defs/a0", "$defs": {**repeated, "a40": {}}}, timeout_s=0.01)
+
+
+def test_unique_items_compares_numbers_by_value_and_many_items_quickly() -> None:
+    schema = {"uniqueItems": True}
+
+    assert schema_errors([1, True, "1", {"a": 1, "b": [2]}, {"a": 1}], schema) == []
+    assert schema_errors([{"a": 1, "b": 2.0}, {"b": 2, "a": 1}], schema) == [
+        "the value: [{'a': 1, 'b': 2.0}, {'b': 2, 'a': 1}] has non-unique elements"
+    ]
+    assert schema_errors([{"a": number} for number in range(50_000)], schema) == []
