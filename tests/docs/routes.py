@@ -55,6 +55,8 @@ DESCRIPTIONS = {
     "v1/models/{model}": ("a single model", "discovery.md"),
     "api/chat/{id}/stream": ("resume the stream of an active chat run, from its start", "protocols.md"),
     "api/chat/{id}/stop": ("cancel the run of a chat", "protocols.md"),
+    "v1/responses/input_tokens": ("not supported: always 404", "protocols.md"),
+    "v1/responses/compact": ("not supported: always 404", "protocols.md"),
     "v1/responses/{id}": ("get or delete a stored response", "protocols.md"),
     "v1/responses/{id}/cancel": ("cancel a background response", "protocols.md"),
     "v1/responses/{id}/input_items": ("list the input items of a stored response", "protocols.md"),

@@ -108,7 +108,7 @@ class Server:
         route: RouteMatch | None = None
         try:
             resolved = resolve_path(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
-            route = resolved.route
+            route = resolved.choose_route(exchange.method, self.registry)
             check_request(exchange, self.settings)  # After routing, which knows the format of errors; before 404.
             required = required_scope(route, exchange.method, resolved.path, web=self.pages.are_built)
             exchange.authenticator = self.authenticator
