@@ -46,7 +46,9 @@ def unnormalized_path(path: str) -> RequestError:
     )
 
 
-EndpointKind = Literal["call", "metadata", "stored", "resume", "stop", "service", "traces", "server", "api", "page"]
+EndpointKind = Literal[
+    "call", "metadata", "stored", "resume", "stop", "service", "traces", "server", "api", "files", "page"
+]
 MetadataHandler = Callable[[HttpRequest, ServedWorkflows], HttpResponse]
 StoredHandler = Callable[[StoredResponses, Exchange, HttpRequest], Awaitable[HttpResponse | None]]
 _READ = ("GET", "HEAD")
@@ -151,6 +153,9 @@ _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
         "(v1/)?conversations/{id}": _stored_endpoint(StoredResponses.conversation, "GET", "HEAD", "POST", "DELETE"),
         "(v1/)?conversations/{id}/items": _stored_endpoint(StoredResponses.items, "GET", "HEAD", "POST"),
         "(v1/)?conversations/{id}/items/{item}": _stored_endpoint(StoredResponses.item, "GET", "HEAD", "DELETE"),
+        "v1/files": Endpoint("files", ("GET", "POST"), _openai_error, status_column="b"),
+        "v1/files/{id}": Endpoint("files", ("GET", "DELETE"), _openai_error, status_column="b"),
+        "v1/files/{id}/content": Endpoint("files", ("GET",), _openai_error, status_column="b"),
     }.items()
 ]
 """Name, pattern and endpoint of the workflow routes that are not in `WORKFLOW_ROUTES`; the first match counts."""
