@@ -7,8 +7,7 @@ defined in server/error_responses.py; nothing here knows about HTTP.
     ├── Failure                     an author ends a run on purpose; the code is the author's own
     ├── DeclarationError            an invalid declaration; raised while a module is loaded
     │   ├── ChatWithoutMessages     ContradictoryFlags     InvalidFlag
-    │   ├── InvalidName             ReservedName           NotAWorkflow
-    │   └── InvalidOption
+    │   └── InvalidName             NotAWorkflow           InvalidOption
     ├── LoadError                   a target on the command line cannot be served
     │   ├── TargetNotFound          LoadFailed             DuplicateName          NothingFound
     ├── SettingsError               an invalid setting
@@ -125,12 +124,6 @@ class InvalidName(DeclarationError):
     """A workflow name that is not URL-safe."""
 
     code = "invalid_name"
-
-
-class ReservedName(DeclarationError):
-    """A workflow name that is the first path segment of a route."""
-
-    code = "reserved_name"
 
 
 class NotAWorkflow(DeclarationError):
@@ -263,9 +256,9 @@ class WorkflowNotFound(RequestError):
 
     def __init__(self, name: str | None, *, known: Collection[str]) -> None:
         self.name = name
-        names = ", ".join(sorted(known)) or "none"
+        self.available = ", ".join(sorted(known)) or "none"
         problem = "No workflow specified and no default set" if name is None else f"Workflow {name!r} not found"
-        super().__init__(f"{problem}. Available: {names}.")
+        super().__init__(f"{problem}. Available: {self.available}.")
 
 
 class NotImplementedYet(RequestError):

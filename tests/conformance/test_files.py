@@ -70,6 +70,63 @@ def test_a_stored_file_can_be_referenced_by_its_id_within_its_project(
     assert refusals == [{"status": 404, "type": "not_found", "code": "not_found", "param": error_param}] * 2
 
 
+def test_files_are_created_listed_retrieved_downloaded_and_deleted(keeper: StoredServer, client: openai.OpenAI) -> None:
+    with keeper.openai(key=keeper.other_key) as other_client:
+        ids = [
+            client.files.create(file=(f"{purpose}.png", PNG), purpose=purpose).id
+            for purpose in ("user_data", "vision", "assistants")
+        ]
+
+        file = client.files.retrieve(ids[1])
+        assert (file.id, file.object, file.bytes, file.filename) == (ids[1], "file", len(PNG), "vision.png")
+        assert (file.purpose, file.status, file.expires_at) == ("vision", "processed", None)
+        assert client.files.content(file.id).read() == PNG
+        assert file in client.files.list(purpose="vision").data
+        listed = [entry.id for entry in client.files.list(limit=2) if entry.id in ids]  # Reads all pages.
+        assert listed == ids[::-1]
+        assert [entry.id for entry in client.files.list(limit=2, order="asc") if entry.id in ids] == ids
+        assert other_client.files.list().data == []
+        for refused in (other_client.files.retrieve, other_client.files.content, other_client.files.delete):
+            with pytest.raises(openai.NotFoundError):
+                refused(file.id)
+        assert client.files.delete(file.id).to_dict() == {"id": file.id, "object": "file", "deleted": True}
+        with pytest.raises(openai.NotFoundError):
+            client.files.retrieve(file.id)
+
+
+@pytest.mark.parametrize(("ask", "_"), ASK_FUNCTIONS.values(), ids=ASK_FUNCTIONS)
+def test_an_uploaded_file_reaches_the_workflow_and_is_kept_until_it_is_deleted(
+    keeper: StoredServer, client: openai.OpenAI, ask: AskFunction, _: str
+) -> None:
+    file = client.files.create(file=("sky.png", PNG), purpose="user_data").id
+
+    answers = [json.loads(ask(client, "weighed", file)) for _ in range(2)]
+
+    assert answers == [[["image/png", "sky.png", len(PNG)]]] * 2
+    client.files.delete(file)
+    with pytest.raises(openai.NotFoundError):
+        ask(client, "weighed", file)
+
+
+def test_an_uploaded_file_outlives_the_response_that_refers_to_it(keeper: StoredServer, client: openai.OpenAI) -> None:
+    file = client.files.create(file=("sky.png", PNG), purpose="user_data").id
+    items: Any = [{"role": "user", "content": [{"type": "input_file", "file_id": file}]}]
+
+    client.responses.delete(client.responses.create(model="weighed", input=items).id)
+
+    assert client.files.content(file).read() == PNG
+
+
+def test_files_below_a_workflow_are_those_of_the_project(keeper: StoredServer, client: openai.OpenAI) -> None:
+    below = client.with_options(base_url=f"{keeper.url}/weighed/v1")
+    file = below.files.create(file=("sky.png", PNG), purpose="user_data").id
+
+    assert below.files.content(file).read() == client.files.content(file).read() == PNG
+    assert json.loads(ask_chat_completions(below, "weighed", file)) == [["image/png", "sky.png", len(PNG)]]
+    with pytest.raises(openai.NotFoundError):
+        client.with_options(base_url=f"{keeper.url}/nobody/v1").files.list()
+
+
 def test_a_file_of_a_conversation_is_deleted_with_the_conversation(keeper: StoredServer, client: openai.OpenAI) -> None:
     file = upload_file(keeper)
     items: Any = [{"role": "user", "content": [{"type": "input_file", "file_id": file}]}]

@@ -83,6 +83,19 @@ def test_a_conversation_is_stored_and_answered(ask: AskFunction) -> None:
     assert built["gone"] == not_found_error("conversation_not_found")
 
 
+def test_files_are_uploaded_listed_read_by_a_workflow_and_deleted(ask: AskFunction) -> None:
+    built = ask("uploaded")
+
+    file = built["file"]
+    assert (file["object"], file["filename"], file["bytes"], file["purpose"]) == ("file", "notes.txt", 5, "user_data")
+    assert (built["retrieved"], built["content"]) == (file, "Rain.")
+    assert [index for index in built["listed"] if index >= 0] == [1, 0]  # Newest first, one page each.
+    assert built["heard"] == [["text/plain", "notes.txt", 5], ["image/png", "sky.png", 3]]
+    assert built["deleted"] == {"id": file["id"], "object": "file", "deleted": True}
+    assert built["gone"] == not_found_error("not_found")
+    assert built["unsupported"] == bad_request_error("unsupported_value") | {"param": "purpose"}
+
+
 def bad_request_error(code: str) -> dict[str, Any]:
     return {"kind": "BadRequestError", "status": 400, "code": code, "param": None}
 

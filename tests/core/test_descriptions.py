@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from palaver.core.descriptions import RESERVED_NAMES, Description, Schemas, check_flags, check_workflow_name
-from palaver.errors import ContradictoryFlags, DeclarationError, InvalidFlag, InvalidName, ReservedName
+from palaver.core.descriptions import Description, Schemas, check_flags, check_workflow_name
+from palaver.errors import ContradictoryFlags, DeclarationError, InvalidFlag, InvalidName
 
 
 @pytest.mark.parametrize("name", ["tutor", "a", "9", "_x", "my-tutor.v2", "x" * 64, "API"])
@@ -20,23 +20,6 @@ def test_a_workflow_name_that_is_not_url_safe_is_rejected(name: str) -> None:
 
     assert caught.value.code == "invalid_name"
     assert repr(name) in caught.value.message
-
-
-@pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
-def test_a_reserved_workflow_name_is_rejected(name: str) -> None:
-    with pytest.raises(ReservedName) as caught:
-        check_workflow_name(name)
-
-    assert caught.value.message == f"Workflow name {name!r} is reserved for a route of Palaver. Choose another name."
-
-
-def test_first_segments_of_palaver_routes_are_reserved() -> None:
-    segments = (
-        "api v1 services agent assets inspect invoke run test invocations responses conversations health ready version"
-        " metrics livez status openapi.json mcp"
-    )
-
-    assert set(segments.split()) <= RESERVED_NAMES
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.discovery.config import ConnectionSettings, declared_workflows, mask_connections, toml_lines
-from palaver.errors import InvalidOption, PalaverError, ReservedName, SettingsError, UrlRefused
+from palaver.errors import InvalidName, InvalidOption, PalaverError, SettingsError, UrlRefused
 from palaver.server.settings import read_settings
 from palaver.testing import client
 from tests.frameworks.fake_servers import fake_server, full_response
@@ -76,7 +76,7 @@ def test_invalid_connections_in_the_file_are_rejected(tmp_path: Path, text: str)
     [
         ("tutor", ConnectionSettings(url="ftp://a.example"), UrlRefused),
         ("tutor", ConnectionSettings(url="http://ann:hunter2@a.example"), UrlRefused),
-        ("inspect", ConnectionSettings(url="http://a.example"), ReservedName),
+        ("a/b", ConnectionSettings(url="http://a.example"), InvalidName),
         ("tutor", ConnectionSettings(url="http://a.example", headers={"x": "hunter2\n"}), InvalidOption),
         ("tutor", ConnectionSettings(url="http://a.example", headers={"x": "env:NOT_THERE"}), SettingsError),
     ],

@@ -30,12 +30,14 @@ _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # HEAD is allowed wherever
 
 CALLS = "Protocols"
 STORED = "Stored responses and conversations"
+FILES = "Files"
 SERVICES = "Services"
 SERVER = "The server itself"
 REST_API = "REST API"
 RULES = {
     CALLS: "These routes exist under `/{workflow}`, and at the root for the default workflow.",
     STORED: "These routes exist at the root and under `/{workflow}`. `/v1` at the start can be omitted.",
+    FILES: "For OpenAI's clients. These routes exist at the root and under `/{workflow}`.",
     SERVICES: "These routes exist at the root only.",
 }
 """Sentences below the headings of some groups."""
@@ -55,9 +57,14 @@ DESCRIPTIONS = {
     "v1/models/{model}": ("a single model", "discovery.md"),
     "api/chat/{id}/stream": ("resume the stream of an active chat run, from its start", "protocols.md"),
     "api/chat/{id}/stop": ("cancel the run of a chat", "protocols.md"),
+    "v1/responses/input_tokens": ("not supported: always 404", "protocols.md"),
+    "v1/responses/compact": ("not supported: always 404", "protocols.md"),
     "v1/responses/{id}": ("get or delete a stored response", "protocols.md"),
     "v1/responses/{id}/cancel": ("cancel a background response", "protocols.md"),
     "v1/responses/{id}/input_items": ("list the input items of a stored response", "protocols.md"),
+    "v1/files": ("list files, or upload one", "files.md"),
+    "v1/files/{id}": ("get the metadata of a file, or delete it", "files.md"),
+    "v1/files/{id}/content": ("download a file", "files.md"),
     "v1/conversations": ("create a conversation", "protocols.md"),
     "v1/conversations/{id}": ("get, update (metadata) or delete a conversation", "protocols.md"),
     "v1/conversations/{id}/items": ("list or add items of a conversation", "protocols.md"),
@@ -133,7 +140,7 @@ def is_route(method: str, path: str) -> bool:
     candidates = [route for route in every_route() if method in route.methods]
     return any(
         route.pattern.fullmatch(full_path)
-        or (route.group in (CALLS, STORED) and route.pattern.fullmatch(path_in_workflow))
+        or (route.group in (CALLS, STORED, FILES) and route.pattern.fullmatch(path_in_workflow))
         for route in candidates
     )
 
@@ -142,7 +149,7 @@ def _calls() -> Iterable[Route]:
     for name, endpoint in WORKFLOW_ROUTES.items():
         yield _route(CALLS, endpoint.methods, name, "invoke")
     for name, _, endpoint in _PATTERNS:
-        group = CALLS if name.startswith("v1/models") else STORED
+        group = FILES if endpoint.kind == "files" else CALLS if name.startswith("v1/models") else STORED
         yield _route(group, endpoint.methods, name.replace("(v1/)?", "v1/"), "invoke")
 
 

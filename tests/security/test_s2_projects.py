@@ -208,7 +208,8 @@ async def test_protocol_paths_treat_another_projects_objects_as_unknown(servers:
     for name, _, endpoint in routing._PATTERNS:
         if "{id}" not in name:
             continue
-        kind = "thread" if "chat" in name else "conversation" if "conversations" in name else "response"
+        kinds = {"chat": "thread", "conversations": "conversation", "files": "file_id"}
+        kind = next((kind for word, kind in kinds.items() if word in name), "response")
         ids = {"id": servers.objects.ids[kind], "item": servers.objects.ids["item"]}
         for route_name in [name.removeprefix("(v1/)?"), name.replace("(v1/)?", "v1/")]:
             for path in (f"/{route_name}".format_map(ids), f"/scripted/{route_name}".format_map(ids)):

@@ -10,7 +10,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from palaver.core.descriptions import RESERVED_NAMES
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
 from palaver.server.docs_site import DocsSite
@@ -140,7 +139,3 @@ async def test_the_site_is_public_on_a_server_with_keys(docs_folder: Path) -> No
         statuses = [(await backend.http.get(path)).status_code for path in ("/docs/", "/docs/search.json", "/traces")]
 
     assert statuses == [200, 200, 401]
-
-
-def test_a_workflow_cannot_be_called_docs() -> None:
-    assert "docs" in RESERVED_NAMES

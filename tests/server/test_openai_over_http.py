@@ -81,8 +81,46 @@ async def test_an_unknown_model_is_not_found(http: httpx.AsyncClient, path: str)
 async def test_without_a_default_the_root_needs_a_model() -> None:
     async with client(tutor, scripted) as http:
         for path in CALLS:
-            assert (await http.post(path, json=request_body())).status_code == 404
+            answer = await http.post(path, json=request_body())
+
+            assert answer.status_code == 400
+            assert answer.json()["error"] == {
+                "message": "Missing required parameter: model. This server has no default workflow. "
+                "Available: scripted, tutor.",
+                "type": "invalid_request",
+                "code": "missing_required_parameter",
+                "param": "model",
+            }
             assert (await http.post(path, json=request_body(model="tutor"))).status_code == 200
+
+
+async def test_mlflow_clients_may_name_a_model_that_is_no_workflow_only_with_a_default(http: httpx.AsyncClient) -> None:
+    with_default = await http.post("/invocations", json=request_body(model="title-model"))
+    async with client(tutor, scripted) as without:
+        refused = await without.post("/invocations", json=request_body(model="title-model"))
+
+    assert (with_default.status_code, answer_text(with_default)) == (200, "Why? about maths.")
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "model")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("prefix", ["", "/tutor"])
+@pytest.mark.parametrize(
+    ("route", "message"),
+    [
+        ("input_tokens", "Counting input tokens is not supported: only a workflow knows its tokenizer."),
+        ("compact", "Compacting a conversation is not supported: only a workflow knows its model."),
+    ],
+)
+async def test_unsupported_routes_of_responses_are_not_taken_for_ids(
+    http: httpx.AsyncClient, method: str, prefix: str, route: str, message: str
+) -> None:
+    for version in ("/v1", ""):
+        body = request_body() if method == "POST" else None
+        answer = await http.request(method, f"{prefix}{version}/responses/{route}", json=body)
+
+        assert answer.status_code == 404
+        assert answer.json()["error"] == {"message": message, "type": "not_found", "code": "not_found", "param": None}
 
 
 @pytest.mark.parametrize("path", CALLS)

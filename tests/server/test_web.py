@@ -11,15 +11,12 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
-from palaver.core.descriptions import RESERVED_NAMES
 from palaver.discovery.registry import Registry
-from palaver.errors import ReservedName
 from palaver.server import web
 from palaver.server.app import Server
 from palaver.server.routing import PAGE_SEGMENTS
 from palaver.server.settings import Settings
 from palaver.testing import client, echo, in_process_transport
-from palaver.workflows.decorators import workflow
 from tests.server.keyed_server import keyed_server
 
 INDEX = '<!doctype html><meta name="palaver-root" content="/__ROOT__"><script src="/__ROOT__/assets/a-1.js"></script>'
@@ -243,12 +240,3 @@ async def test_with_keys_the_page_is_public_and_the_data_is_not(web_folder: Path
     assert plain.status_code == 401
     assert [answer.status_code for answer in open_to_all] == [200, 200, 200, 200]
     assert [answer.status_code for answer in data] == [401, 401, 401]
-
-
-@pytest.mark.parametrize("name", sorted(PAGE_SEGMENTS | {"assets"}))
-def test_a_workflow_cannot_have_the_name_of_a_page(name: str) -> None:
-    assert name in RESERVED_NAMES
-    with pytest.raises(ReservedName):
-
-        @workflow(name=name)
-        def other() -> None: ...

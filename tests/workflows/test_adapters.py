@@ -12,7 +12,7 @@ import pytest
 
 from palaver import Data, Message, Text, Usage, chat, workflow
 from palaver.core.grammar import OutputValue
-from palaver.errors import InvalidName, NotAWorkflow, ReservedName
+from palaver.errors import InvalidName, NotAWorkflow
 from palaver.workflows import adapters
 from palaver.workflows.adapters import adapter_for, adapter_for_class, choose_name
 from palaver.workflows.decorators import FunctionWorkflow
@@ -164,8 +164,6 @@ async def test_an_object_of_a_framework_becomes_a_workflow() -> None:
 def test_the_options_of_a_framework_object_are_validated() -> None:
     with pytest.raises(InvalidName):
         chat(Player(), name="a b")
-    with pytest.raises(ReservedName):
-        chat(Player(), name="api")
     with pytest.raises(Exception, match="unknown option limit"):
         chat(Player(), limit=1)  # type: ignore[call-overload]
     with pytest.raises(Exception, match="flag 'is_beta' must be True or False"):

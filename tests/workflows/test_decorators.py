@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from palaver.core.descriptions import RESERVED_NAMES
 from palaver.core.messages import Message
 from palaver.errors import DeclarationError
 from palaver.workflows.decorators import TakesMessages, chat, workflow
@@ -242,14 +241,6 @@ def test_a_name_that_is_not_url_safe_is_rejected(name: str) -> None:
         chat(tutor, name=name)
 
     assert refused.value.code == "invalid_name"
-
-
-@pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
-def test_a_reserved_route_name_is_rejected(name: str) -> None:
-    with pytest.raises(DeclarationError) as refused:
-        chat(tutor, name=name)
-
-    assert refused.value.code == "reserved_name"
 
 
 def test_a_builtin_with_a_signature_is_a_workflow() -> None:

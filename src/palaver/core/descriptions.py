@@ -6,19 +6,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from palaver.errors import ContradictoryFlags, InvalidFlag, InvalidName, ReservedName
+from palaver.errors import ContradictoryFlags, InvalidFlag, InvalidName
 
 IsChatSource = Literal["declared", "derived"]
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _PER_CALL_FLAGS = frozenset({"stream", "trim", "force", "resolve"})
-
-RESERVED_NAMES = frozenset(
-    "api v1 services agent assets docs inspect invoke run test invocations responses conversations health ready version"
-    " metrics livez status openapi.json mcp"
-    " play workflows traces sessions testsets evaluations reviews settings login".split()
-)
-"""First path segments of our routes and of the web page; not allowed as workflow names."""
 
 
 class Schemas(msgspec.Struct, frozen=True):
@@ -53,13 +46,11 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_workflow_name(name: str) -> str:
-    """Return the name. Raises InvalidName if it is not URL-safe, ReservedName if it is one of our routes."""
+    """Return the name. Raises InvalidName if it is not URL-safe."""
     if not _NAME.fullmatch(name):
         raise InvalidName(
             f"Workflow name {name!r} is not URL-safe. Use at most 64 characters: letters, digits, '_', '-' and '.'."
         )
-    if name in RESERVED_NAMES:
-        raise ReservedName(f"Workflow name {name!r} is reserved for a route of Palaver. Choose another name.")
     return name
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from palaver.core.descriptions import RESERVED_NAMES, Description, Schemas, check_workflow_name
+from palaver.core.descriptions import Description, Schemas, check_workflow_name
 from palaver.discovery.evidence import Dialect, Discovery, public_report
 from palaver.discovery.probe import discover, require_callable
 from palaver.errors import DeclarationError, InvalidOption
@@ -162,11 +162,17 @@ def to_remote_service(name: str, discovery: Discovery) -> RemoteService:
     )
 
 
+_ENDPOINT_SEGMENTS = frozenset(
+    "api v1 services agent inspect invoke run test invocations responses conversations openapi.json mcp".split()
+)
+"""Path segments that name an endpoint, not a service."""
+
+
 def default_name(url: str, document_name: str = "") -> str:
     """Return the last part of the path that is not an endpoint, else the name in its document, else the host."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/").removesuffix("/chat/completions")
-    segments = [part for part in path.split("/") if part and part not in RESERVED_NAMES]
+    segments = [part for part in path.split("/") if part and part not in _ENDPOINT_SEGMENTS]
     return segments[-1] if segments else document_name if _is_name(document_name) else parts.hostname or ""
 
 

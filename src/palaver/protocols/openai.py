@@ -22,8 +22,9 @@ from palaver.errors import (
     PalaverError,
     RequestError,
     ResponseNotFound,
+    WorkflowNotFound,
 )
-from palaver.protocols.base import Headers, HttpRequest, HttpResponse, json_response
+from palaver.protocols.base import Headers, HttpRequest, HttpResponse, WorkflowLookup, json_response
 
 _OPENAI_CODES = {
     "workflow_not_found": "model_not_found",
@@ -61,6 +62,17 @@ class PreviousResponseNotFound(ResponseNotFound):
     """The previous response does not exist or was not stored."""
 
     openai_code = "previous_response_not_found"
+
+
+def find_model(find: WorkflowLookup, model: str | None) -> Description:
+    """Return the workflow that `model` names, or the default one. Raises WorkflowNotFound or MissingRequired."""
+    try:
+        return find(model)
+    except WorkflowNotFound as error:
+        if model is not None:
+            raise
+        message = "Missing required parameter: model. This server has no default workflow."
+        raise MissingRequired(f"{message} Available: {error.available}.", pointer="/model") from None
 
 
 def pointer_to_param(pointer: str) -> str:

@@ -108,7 +108,7 @@ class Server:
         route: RouteMatch | None = None
         try:
             resolved = resolve_path(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
-            route = resolved.route
+            route = resolved.choose_route(exchange.method, self.registry)
             check_request(exchange, self.settings)  # After routing, which knows the format of errors; before 404.
             required = required_scope(route, exchange.method, resolved.path, web=self.pages.are_built)
             exchange.authenticator = self.authenticator
@@ -131,8 +131,8 @@ class Server:
                     await self._chat_streams.stop(exchange, route)
                 case "service":
                     await self.services.handle(exchange, route)
-                case "api":
-                    await self._handle_api(exchange, resolved.path)
+                case "api" | "files":
+                    await self._handle_api(exchange, route, resolved.path)
                 case "server" | "page" | "traces":
                     await exchange.respond(await self._document_response(exchange, route, resolved.path))
         except PalaverError as error:
@@ -188,7 +188,9 @@ class Server:
         if response is not None:
             await exchange.respond(response)
 
-    async def _handle_api(self, exchange: Exchange, path: str) -> None:
+    async def _handle_api(self, exchange: Exchange, route: RouteMatch, path: str) -> None:
+        if route.workflow is not None:
+            path = path.removeprefix(f"/{self.registry.find(route.workflow).name}")  # Files belong to the project.
         api, scope = await self.rest_api.get(), exchange.scope
         scope["palaver.caller"], scope["palaver.callers"] = exchange.caller, self.authenticator
         scope["path"] = path  # Without the prefix of a proxy.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import Engine
+from palaver.errors import NotFound
 from palaver.protocols.agenta import inspect as inspection
 from palaver.protocols.base import HttpRequest, HttpResponse
 from palaver.protocols.chat_completions.models import model_response, models_response
@@ -116,3 +117,12 @@ def agent_info(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
     registry = served.registry
     name = registry.default if request.workflow is None else registry.find(request.workflow).name
     return json_response(200, {"name": name or "palaver", "use_case": "agent", "agent_api": "responses"})
+
+
+def unsupported_response_route(request: HttpRequest, _: ServedWorkflows) -> HttpResponse:
+    """Answer the routes of the Responses API that depend on the model behind a workflow, which the server can't see."""
+    reason = {
+        "(v1/)?responses/input_tokens": "Counting input tokens is not supported: only a workflow knows its tokenizer.",
+        "(v1/)?responses/compact": "Compacting a conversation is not supported: only a workflow knows its model.",
+    }
+    raise NotFound(reason[request.route])

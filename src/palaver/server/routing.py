@@ -5,12 +5,11 @@ there needs `admin`, and fails a test.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from functools import lru_cache, partial
 from types import ModuleType, SimpleNamespace
 from typing import Literal, NamedTuple, Protocol, cast
 
-from palaver.core.descriptions import RESERVED_NAMES
 from palaver.errors import (
     InvalidValue,
     MethodNotAllowed,
@@ -47,7 +46,9 @@ def unnormalized_path(path: str) -> RequestError:
     )
 
 
-EndpointKind = Literal["call", "metadata", "stored", "resume", "stop", "service", "traces", "server", "api", "page"]
+EndpointKind = Literal[
+    "call", "metadata", "stored", "resume", "stop", "service", "traces", "server", "api", "files", "page"
+]
 MetadataHandler = Callable[[HttpRequest, ServedWorkflows], HttpResponse]
 StoredHandler = Callable[[StoredResponses, Exchange, HttpRequest], Awaitable[HttpResponse | None]]
 _READ = ("GET", "HEAD")
@@ -135,6 +136,7 @@ def _stored_endpoint(handler: StoredHandler, *methods: str) -> Endpoint:
     return Endpoint("stored", methods, _openai_error, stored_handler=handler, status_column="b")
 
 
+_UNSUPPORTED = _metadata_endpoint(endpoints.unsupported_response_route, _openai_error, (*_READ, "POST", "DELETE"))
 _ui_stream_error = cast("ErrorEncoder", ui_stream.encode_error)
 _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
     (name, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", name)), endpoint)
@@ -142,6 +144,8 @@ _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
         "v1/models/{model}": _metadata_endpoint(endpoints.get_model, _openai_error),
         "api/chat/{id}/stream": Endpoint("resume", _READ, _ui_stream_error, status_column="b"),
         "api/chat/{id}/stop": Endpoint("stop", ("POST",), _ui_stream_error, status_column="b"),
+        "(v1/)?responses/input_tokens": _UNSUPPORTED,
+        "(v1/)?responses/compact": _UNSUPPORTED,
         "(v1/)?responses/{id}": _stored_endpoint(StoredResponses.response, "GET", "HEAD", "DELETE"),
         "(v1/)?responses/{id}/cancel": _stored_endpoint(StoredResponses.cancel, "POST"),
         "(v1/)?responses/{id}/input_items": _stored_endpoint(StoredResponses.input_items, "GET", "HEAD"),
@@ -149,9 +153,12 @@ _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
         "(v1/)?conversations/{id}": _stored_endpoint(StoredResponses.conversation, "GET", "HEAD", "POST", "DELETE"),
         "(v1/)?conversations/{id}/items": _stored_endpoint(StoredResponses.items, "GET", "HEAD", "POST"),
         "(v1/)?conversations/{id}/items/{item}": _stored_endpoint(StoredResponses.item, "GET", "HEAD", "DELETE"),
+        "v1/files": Endpoint("files", ("GET", "POST"), _openai_error, status_column="b"),
+        "v1/files/{id}": Endpoint("files", ("GET", "DELETE"), _openai_error, status_column="b"),
+        "v1/files/{id}/content": Endpoint("files", ("GET",), _openai_error, status_column="b"),
     }.items()
 ]
-"""Name, pattern and endpoint of the workflow routes whose paths have parameters."""
+"""Name, pattern and endpoint of the workflow routes that are not in `WORKFLOW_ROUTES`; the first match counts."""
 
 
 def _service_endpoint() -> Endpoint:
@@ -183,15 +190,24 @@ PAGE_SEGMENTS = frozenset("play workflows traces sessions testsets evaluations r
 
 
 def match_path(path: str) -> RouteMatch | None:
-    """Match a path, with or without a slash at its end."""
-    path = path.strip("/")
+    """Match a path, with or without a slash at its end. If a route at the root and one of a workflow match, the former.
+
+    The server decides between them, as it knows the names of its workflows (see `match_workflow_path`).
+    """
+    return _match_root(path.strip("/")) or match_workflow_path(path)
+
+
+def match_workflow_path(path: str) -> RouteMatch | None:
+    """Match the path `/{workflow}/…`."""
+    workflow, _, subpath = path.strip("/").partition("/")
+    endpoint = WORKFLOW_ROUTES.get(subpath)
+    return RouteMatch(endpoint, workflow, subpath) if endpoint is not None else _match_pattern(subpath, workflow)
+
+
+def _match_root(path: str) -> RouteMatch | None:
+    if endpoint := WORKFLOW_ROUTES.get(path) or OTLP_ROUTES.get(path):
+        return RouteMatch(endpoint, None, path)
     first, _, subpath = path.partition("/")
-    if first not in RESERVED_NAMES and subpath in WORKFLOW_ROUTES:
-        return RouteMatch(WORKFLOW_ROUTES[subpath], first, subpath)
-    if path in WORKFLOW_ROUTES:
-        return RouteMatch(WORKFLOW_ROUTES[path], None, path)
-    if path in OTLP_ROUTES:
-        return RouteMatch(OTLP_ROUTES[path], None, path)
     if not first or first in PAGE_SEGMENTS:
         return RouteMatch(_PAGE, None, "page")
     if first == "assets":
@@ -200,10 +216,9 @@ def match_path(path: str) -> RouteMatch | None:
         return RouteMatch(_PAGE, None, "docs")
     if first == "services":
         return _match_service(subpath)
-    if not subpath and first in SERVER_ROUTES:
-        return RouteMatch(SERVER_ROUTES[first], None, first)
-    match = _match_pattern(path, None) if first in RESERVED_NAMES else _match_pattern(subpath, first)
-    return match or (RouteMatch(_API, None, "api") if first == "api" else None)
+    if path in SERVER_ROUTES:
+        return RouteMatch(SERVER_ROUTES[path], None, path)
+    return _match_pattern(path, None) or (RouteMatch(_API, None, "api") if first == "api" else None)
 
 
 def _match_service(subpath: str) -> RouteMatch:
@@ -219,8 +234,17 @@ class ResolvedPath(NamedTuple):
     """A path without the proxy's prefix, and its route."""
 
     path: str
-    is_unnormalized: bool
-    route: RouteMatch | None
+    is_unnormalized: bool = False
+    route: RouteMatch | None = None
+    workflow_route: RouteMatch | None = None
+    """Also matches, if a workflow has the name of the first segment: `POST /docs/invoke` calls the workflow `docs`."""
+
+    def choose_route(self, method: str, workflows: Container[str]) -> RouteMatch | None:
+        """Return the route: that of a workflow, if there is one with this name."""
+        other = self.workflow_route
+        if other is None or method not in other.endpoint.methods or (other.workflow or "") not in workflows:
+            return self.route
+        return other
 
 
 def resolve_path(prefix: str, path: str, raw_path: bytes) -> ResolvedPath:
@@ -233,7 +257,14 @@ def resolve_path(prefix: str, path: str, raw_path: bytes) -> ResolvedPath:
 def _resolve_cached(prefix: str, path: str, raw_path: bytes) -> ResolvedPath:
     unnormalized = is_unnormalized(path, raw_path)
     path = strip_prefix(prefix, path)
-    return ResolvedPath(path, unnormalized, None if unnormalized else match_path(path))
+    if unnormalized:
+        return ResolvedPath(path, is_unnormalized=True)
+    route, workflow_route = _match_root(path.strip("/")), match_workflow_path(path)
+    if route is None:
+        return ResolvedPath(path, route=workflow_route)
+    # OpenAI's clients use /v1 at the root: a workflow `v1` has /v1/v1/responses and /v1/invocations.
+    is_exact = path.startswith("/v1/") or (route.name in SERVICE_ROUTES and route.name != "services/{w}")
+    return ResolvedPath(path, route=route, workflow_route=None if is_exact else workflow_route)
 
 
 def _match_pattern(path: str, workflow: str | None) -> RouteMatch | None:

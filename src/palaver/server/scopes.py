@@ -79,7 +79,7 @@ def required_scope(route: RouteMatch | None, method: str, path: str, *, web: boo
     if route is None:
         return "credential"
     match route.endpoint.kind:
-        case "call" | "metadata" | "stored" | "resume" | "stop" | "traces":
+        case "call" | "metadata" | "stored" | "resume" | "stop" | "files" | "traces":
             return "invoke"
         case "service":
             return "nothing" if method == "HEAD" and route.name == "services/{w}" else "invoke"

@@ -3,10 +3,23 @@
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, literal, not_, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    not_,
+    select,
+    text,
+    update,
+)
 
 from palaver.core.messages import (
     File,
@@ -19,7 +32,7 @@ from palaver.core.messages import (
     replace_files,
 )
 from palaver.errors import DiskFull, NotFound
-from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.pagination import FIRST_PAGE, Order, Page, Window, fetch_page
 from palaver.storage.schema import dialect_insert, row_converter, split_batches
 from palaver.storage.tables import file_pieces, file_uses, files
 from palaver.storage.tables import nodes as nodes_table
@@ -52,6 +65,17 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 
 _COLUMNS = [files.c[name] for name in StoredFile.__struct_fields__]
 _row_to_file = row_converter(StoredFile)
+
+
+DEFAULT_PURPOSE = "user_data"
+"""Purpose of a file that was not uploaded with one."""
+_UPLOADS = "uploads"
+"""Holder of the reference that keeps a file until it is deleted; its node is the purpose of the file."""
+
+
+class StoredUpload(NamedTuple):
+    file: StoredFile
+    purpose: str | None
 
 
 class FileChunks:
@@ -111,6 +135,35 @@ def list_files(db: Connection, project: str, window: Window = FIRST_PAGE) -> Pag
     """List a project's files, newest first."""
     query = select(*_COLUMNS).where(files.c.project == project)
     return fetch_page(db, query, _row_to_file, project=project, by=(files.c.id,), window=window)
+
+
+def keep_file(db: Connection, file: StoredFile, purpose: str) -> None:
+    """Keep a file that was stored as used until it is deleted."""
+    db.execute(insert(file_uses).values(project=file.project, holder=_UPLOADS, node=purpose, file=file.id))
+
+
+def _select_uploads(project: str) -> Select[Any]:
+    is_upload = (file_uses.c.project == project) & (file_uses.c.holder == _UPLOADS) & (file_uses.c.file == files.c.id)
+    columns = (*_COLUMNS, file_uses.c.node.label("purpose"))
+    return select(*columns).select_from(files.outerjoin(file_uses, is_upload)).where(files.c.project == project)
+
+
+def get_upload(db: Connection, project: str, file: str) -> StoredUpload | None:
+    row = db.execute(_select_uploads(project).where(files.c.id == file)).one_or_none()
+    return None if row is None else StoredUpload(_row_to_file(row), row.purpose)
+
+
+def list_uploads(
+    db: Connection, project: str, purpose: str | None, after: str | None, limit: int, order: Order
+) -> list[StoredUpload]:
+    """List all files of a project, or those with a purpose, by age."""
+    is_newest, query = order == "newest", _select_uploads(project)
+    if purpose is not None:
+        query = query.where(func.coalesce(file_uses.c.node, DEFAULT_PURPOSE) == purpose)
+    if after is not None:
+        query = query.where(files.c.id < after if is_newest else files.c.id > after)
+    rows = db.execute(query.order_by(files.c.id.desc() if is_newest else files.c.id.asc()).limit(limit))
+    return [StoredUpload(_row_to_file(row), row.purpose) for row in rows]
 
 
 def total_bytes(db: Connection, project: str) -> int:

@@ -106,4 +106,22 @@ async function conversed(asked, built) {
   built.gone = await refused(client.conversations.retrieve(id));
 }
 
-await answer({ retrieved, resumed, cancelled, chained, conversed });
+async function uploaded(asked, built) {
+  const client = made(asked);
+  const upload = (name, text) => client.files.create({ file: new File([text], name), purpose: 'user_data' });
+  const file = await upload('notes.txt', 'Rain.');
+  const other = await upload('sky.png', 'Sky');
+  built.file = file;
+  built.retrieved = await client.files.retrieve(file.id);
+  built.content = await (await client.files.content(file.id)).text();
+  built.listed = [];
+  for await (const { id } of client.files.list({ limit: 1 })) built.listed.push([file.id, other.id].indexOf(id));
+  const content = [{ type: 'input_file', file_id: file.id }, { type: 'input_image', file_id: other.id, detail: 'auto' }];
+  const input = [{ role: 'user', content }];
+  built.heard = JSON.parse((await client.responses.create({ model: 'weighed', input })).output_text);
+  built.deleted = await client.files.delete(file.id);
+  built.gone = await refused(client.files.content(file.id));
+  built.unsupported = await refused(client.files.create({ file: new File(['x'], 'x.jsonl'), purpose: 'batch' }));
+}
+
+await answer({ uploaded, retrieved, resumed, cancelled, chained, conversed });

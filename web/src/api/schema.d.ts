@@ -1771,6 +1771,59 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List files, for OpenAI's SDKs */
+        get: operations["list_openai_files"];
+        put?: never;
+        /** Upload a file, for OpenAI's SDKs */
+        post: operations["create_openai_file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files/{file_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the metadata of a file, for OpenAI's SDKs */
+        get: operations["get_openai_file"];
+        put?: never;
+        post?: never;
+        /** Delete a file, for OpenAI's SDKs */
+        delete: operations["delete_openai_file"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files/{file_id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Download a file, for OpenAI's SDKs */
+        get: operations["get_openai_file_content"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -2140,6 +2193,20 @@ export interface components {
             /** @constant */
             type: "data";
         };
+        /** DeletedFile */
+        DeletedFile: {
+            id: string;
+            /**
+             * @default file
+             * @constant
+             */
+            object?: "file";
+            /**
+             * @default true
+             * @constant
+             */
+            deleted?: true;
+        };
         /** DiffView */
         DiffView: {
             counts: components["schemas"]["RowCounts"];
@@ -2376,6 +2443,39 @@ export interface components {
             detail?: string | null;
             /** @constant */
             type: "file";
+        };
+        /** FileObject */
+        FileObject: {
+            id: string;
+            /**
+             * @default file
+             * @constant
+             */
+            object?: "file";
+            bytes: number;
+            created_at: number;
+            expires_at: number | null;
+            filename: string;
+            /** @enum {string} */
+            purpose: "assistants" | "user_data" | "vision";
+            /**
+             * @default processed
+             * @constant
+             */
+            status?: "processed";
+            status_details?: null;
+        };
+        /** FileObjectPage */
+        FileObjectPage: {
+            /**
+             * @default list
+             * @constant
+             */
+            object?: "list";
+            data: components["schemas"]["FileObject"][];
+            first_id: string | null;
+            last_id: string | null;
+            has_more: boolean;
         };
         /** FileView */
         FileView: {
@@ -10379,6 +10479,196 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["VariantView"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    list_openai_files: {
+        parameters: {
+            query?: {
+                /** @description Id of the last file on the page before. */
+                after?: string | null;
+                /** @description Maximum number of files. */
+                limit?: number;
+                /** @description Order by the time of the upload: oldest or newest first. */
+                order?: "asc" | "desc";
+                /** @description Only files with this purpose. */
+                purpose?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileObjectPage"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    create_openai_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": {
+                    /**
+                     * Format: binary
+                     * @description The file, with its name.
+                     */
+                    file: string;
+                    /** @enum {string} */
+                    purpose: "assistants" | "user_data" | "vision";
+                };
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileObject"];
+                };
+            };
+        };
+    };
+    get_openai_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the file. */
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileObject"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    delete_openai_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the file. */
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedFile"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        status_code: number;
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                    };
+                };
+            };
+        };
+    };
+    get_openai_file_content: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the file. */
+                file_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
                 };
             };
             /** @description Bad request syntax or unsupported method */

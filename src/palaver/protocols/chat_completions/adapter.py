@@ -342,7 +342,7 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ChatReques
     fields = JsonFields.from_request(request)
     body = fields.body
     model = fields.string("model", max_length=_MAX_MODEL_LENGTH)
-    workflow = find(model if request.workflow is None else request.workflow)
+    workflow = openai.find_model(find, model) if request.workflow is None else find(request.workflow)
     options = parse_options(fields, workflow)
     shared = openai.parse_shared_fields(fields, workflow) if not body.keys().isdisjoint(_SHARED_FIELDS) else None
     chat_request = ChatRequest(

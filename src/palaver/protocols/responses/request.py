@@ -29,6 +29,7 @@ from palaver.protocols.openai import (
     check_schema_format,
     check_support,
     client_tool_names,
+    find_model,
     integer_parser,
     json_type_name,
     moved_to,
@@ -356,14 +357,14 @@ def _simple_request(
 
 def _select_workflow(name: str | None, model: str | None, find: WorkflowLookup, profile: Profile) -> Description:
     """Select the workflow by path, else by `model`, else the default one."""
-    if name is not None or model is None:
+    if name is not None:
         return find(name)
     try:
-        return find(model)
+        return find_model(find, model)
     except WorkflowNotFound:
         if profile == "open":
             raise
-        return find(None)  # Chat apps send names such as `title-model`.
+        return find_model(find, None)  # Chat apps send names such as `title-model`.
 
 
 _NO_MESSAGES: tuple[tuple[Message, ...], tuple[str, ...], tuple[Any, ...]] = (), (), ()

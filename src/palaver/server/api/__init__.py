@@ -15,6 +15,7 @@ files               uploaded files, and conversations extracted from JSON
 html_export         traces, sessions and threads as HTML pages
 keys                API keys, and browser sessions opened with one
 live_evaluators     live evaluators, which score live traffic (/api/online)
+openai_files        uploaded files, for OpenAI's SDKs (/v1/files)
 projects            projects, for administrators of the default one
 review_views        reviews and their items as responses
 reviews             human reviews and their items

@@ -20,6 +20,7 @@ from palaver.server.api.feedback import FeedbackController
 from palaver.server.api.files import ExtractController, FileController
 from palaver.server.api.keys import KeyController, SessionController
 from palaver.server.api.live_evaluators import LiveEvaluatorController
+from palaver.server.api.openai_files import OpenAIFileController
 from palaver.server.api.projects import ProjectController
 from palaver.server.api.reviews import ReviewController, ReviewItemController
 from palaver.server.api.runs import RunController, partial_reply_finder
@@ -61,6 +62,7 @@ CONTROLLERS: tuple[type[ApiController], ...] = (
     ThreadFileController,
     FeedbackController,
     FileController,
+    OpenAIFileController,
     TestSetController,
     TestSetRevisionController,
     TestSetRowController,

@@ -304,7 +304,11 @@ def _error_fields(error: PalaverError) -> dict[str, Any]:
 
 
 def _handle_http_exception(request: "Request[Any, Any, Any]", error: HTTPException) -> "Response[Any]":
-    """Handle Litestar's own errors: unknown path or method, invalid query parameter."""
+    return _error_response(error.status_code, http_error(request, error), dict(error.headers or {}))
+
+
+def http_error(request: "Request[Any, Any, Any]", error: HTTPException) -> dict[str, Any]:
+    """Return the `error` object of Litestar's own errors: unknown path or method, invalid query parameter."""
     document: dict[str, Any] = {"code": _HTTP_ERROR_CODES.get(error.status_code, "internal"), "message": error.detail}
     match error.status_code, error.extra:
         case 404, _:
@@ -315,7 +319,7 @@ def _handle_http_exception(request: "Request[Any, Any, Any]", error: HTTPExcepti
             document |= {"message": message, "path": f"?{query_name}"}
         case _:
             pass
-    return _error_response(error.status_code, document, dict(error.headers or {}))
+    return document
 
 
 _CONSTRAINT = re.compile(r"Expected \w+( of length)? (>=|<=|>|<) ([\w.-]+)")

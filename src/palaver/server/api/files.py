@@ -154,8 +154,8 @@ class FileController(ApiController):
         file_id: FromPath[str],
         meta: FromQuery[bool] = False,  # noqa: FBT002
     ) -> Response[Any]:
-        file = await self.database.read(_require_file, caller_of(request).project, file_id)
-        return object_response(request, file_view(file)) if meta else _file_response(request, self.database, file)
+        file = await self.database.read(require_file, caller_of(request).project, file_id)
+        return object_response(request, file_view(file)) if meta else file_response(request, self.database, file)
 
     @delete(
         "/{file_id:str}", operation_id="delete_file", summary="Delete a file; message parts that reference it are kept"
@@ -164,7 +164,7 @@ class FileController(ApiController):
         await self.database.write(_delete, caller_of(request).project, file_id, if_match_check(request, file_view))
 
 
-def _require_file(db: Connection, project: str, file: str) -> StoredFile:
+def require_file(db: Connection, project: str, file: str) -> StoredFile:
     stored_file = file_store.get_file(db, project, file)
     if stored_file is None:
         raise file_store.file_not_found(file)
@@ -172,7 +172,7 @@ def _require_file(db: Connection, project: str, file: str) -> StoredFile:
 
 
 def _delete(db: Connection, project: str, file: str, check: Callable[[StoredFile], None]) -> None:
-    check(_require_file(db, project, file))
+    check(require_file(db, project, file))
     file_store.delete_file(db, project, file)
 
 
@@ -186,26 +186,36 @@ def _media_type(exchange: Exchange) -> str:
             "Form uploads are not supported. "
             "Send the file as the request body, with its media type as the Content-Type."
         )
-    if not _MEDIA_TYPE.fullmatch(declared):
-        raise UnsupportedMediaType("Missing or invalid Content-Type. Send the media type of the file, e.g. image/png.")
     if exchange.headers.get("content-encoding", "identity") != "identity":
         raise UnsupportedMediaType("Content-Encoding is not supported. Send the file uncompressed.")
+    return check_media_type(declared)
+
+
+def check_media_type(declared: str) -> str:
+    """Return the type of a file. Raises UnsupportedMediaType if it is malformed."""
+    if not _MEDIA_TYPE.fullmatch(declared):
+        raise UnsupportedMediaType("Missing or invalid Content-Type. Send the media type of the file, e.g. image/png.")
     return declared
 
 
 def _filename(exchange: Exchange) -> str:
-    """Return the name to display. It is never used as a path."""
     header = exchange.headers.get("x-palaver-filename")
     if header is None:
         raise InvalidValue("Missing header x-palaver-filename. Send the percent-encoded name of the file.")
     try:
-        name = unicodedata.normalize("NFC", unquote_to_bytes(header).decode()).strip()
+        name = unquote_to_bytes(header).decode()
     except UnicodeDecodeError:
         raise InvalidValue("x-palaver-filename must be percent-encoded UTF-8.", pointer="/filename") from None
+    return check_filename(name, "x-palaver-filename", "/filename")
+
+
+def check_filename(name: str, source: str, pointer: str) -> str:
+    """Return the name to display, in NFC. It is never used as a path. Raises InvalidValue, which names the `source`."""
+    name = unicodedata.normalize("NFC", name).strip()
     has_controls = any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name)
     if _PATH_NAME.search(name) or has_controls or len(name) > _MAX_NAME_CHARS:
-        message = f"x-palaver-filename must be a file name of at most {_MAX_NAME_CHARS} characters, not a path."
-        raise InvalidValue(message, pointer="/filename")
+        message = f"{source} must be a file name of at most {_MAX_NAME_CHARS} characters, not a path."
+        raise InvalidValue(message, pointer=pointer)
     return name
 
 
@@ -214,7 +224,7 @@ async def _read_upload(exchange: Exchange, settings: Settings) -> FileChunks:
     chunks = FileChunks()
     async for data in upload_chunks(exchange, settings, settings.max_file):
         if chunks.bytes + len(data) > settings.max_file:
-            raise _too_large(settings.max_file)
+            raise too_large(settings.max_file)
         chunks.feed(data)
     return chunks
 
@@ -226,7 +236,7 @@ async def upload_chunks(exchange: Exchange, settings: Settings, max_bytes: int) 
     """
     length = exchange.headers.get("content-length", "")
     if length.isdigit() and int(length) > max_bytes:
-        raise _too_large(max_bytes)
+        raise too_large(max_bytes)
     has_more, is_empty = True, True
     while has_more:
         try:
@@ -246,14 +256,14 @@ async def upload_chunks(exchange: Exchange, settings: Settings, max_bytes: int) 
         raise InvalidBody("The request body is empty. Send the file as the body.")
 
 
-def _too_large(max_bytes: int) -> TooLarge:
+def too_large(max_bytes: int) -> TooLarge:
     return TooLarge(f"The file exceeds the limit of {max_bytes:,} bytes.")
 
 
 # Download
 
 
-def _file_response(request: ApiRequest, database: Database, file: StoredFile) -> Response[Any]:
+def file_response(request: ApiRequest, database: Database, file: StoredFile) -> Response[Any]:
     headers = {**FILE_HEADERS, "content-disposition": content_disposition(file.filename), "etag": f'"{file.sha256}"'}
     if headers["etag"] in request.headers.get("if-none-match", ""):
         return Response(None, status_code=304, headers=headers)
