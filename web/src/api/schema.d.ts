@@ -2096,6 +2096,7 @@ export interface components {
             path: string;
             /** @enum {null|string} */
             side?: "input" | "output" | null;
+            other_paths?: string[];
         };
         /** CreatedEvaluation */
         CreatedEvaluation: {

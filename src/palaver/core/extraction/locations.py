@@ -145,6 +145,11 @@ WIDE: SearchOrders = {
     ),
 }
 
+HISTORY_KEYS = _keys("history chat_history message_history")
+"""Keys of the messages before the current question, which is beside them."""
+QUESTION_KEYS = _keys("question input query content message prompt user_input")
+ANSWER_KEYS = _keys("answer output response text")
+
 RESPONSE_KEYS = _keys("choices candidates generations")
 """Keys of lists in responses of model APIs."""
 
