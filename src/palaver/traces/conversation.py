@@ -381,9 +381,10 @@ def build_live(head: Span, turn: Turn, source: Span | None = None, *, upto: int 
 
 
 def _extra_inputs(span: Span) -> dict[str, Any]:
-    if not isinstance(span.inputs, dict):
+    value = span.inputs
+    if not isinstance(value, dict):
         return {}
-    inputs = cast("dict[str, Any]", span.inputs)
+    inputs = cast("dict[str, Any]", value)
     excluded = {"messages", "system", "prompt"} if "ai-sdk" in span.conventions else {"messages"}
     found = None if "palaver" in span.conventions else read_conversation(inputs, "input")
     if found is not None and found.other_paths:  # The question and its history are messages now.
