@@ -311,8 +311,8 @@ def dialect_of(value: Any, *, contents: bool = False) -> str | None:
 WIDE_KEYS = {
     "input": STRICT_KEYS["input"]
     + "input contents new_message gen_ai.input.messages llm.input_messages ai.prompt.messages".split(),
-    "output": STRICT_KEYS["output"] + "output gen_ai.output.messages llm.output_messages".split(),
-    "neutral": STRICT_KEYS["neutral"] + "chat_history message".split(),
+    "output": STRICT_KEYS["output"] + "output gen_ai.output.messages llm.output_messages replies".split(),
+    "neutral": STRICT_KEYS["neutral"] + "chat_history message conversations".split(),
 }
 TWO_KEYS: dict[str, list[str]] = {"data.inputs": ["data", "inputs"], "data.outputs": ["data", "outputs"]}
 WIDE = {

@@ -32,6 +32,7 @@ from palaver.core.dialects.detection import (
     has_gemini_part,
     is_chat_messages,
     is_message,
+    is_message_pair,
     primary_dialect,
     speaker_role,
     split_by_dialect,
@@ -334,7 +335,7 @@ class _Search:
             value, nested_texts = inner, nested_texts + 1
         if is_list(value):
             items = list_items(value)
-            if len(items) == 1 and is_list(items[0]):
+            if len(items) == 1 and is_list(items[0]) and not is_message_pair(items[0]):
                 return items[0], ((*path, "0"), depth, nested_texts, ancestors)
         return value, (path, depth, nested_texts, ancestors)
 
