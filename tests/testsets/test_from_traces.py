@@ -204,6 +204,24 @@ HI_JSON, HO_JSON = {"role": "user", "content": "hi"}, {"role": "assistant", "con
             {"messages_in": (HI,), "inputs": {"body": {"messages": [HI_JSON]}, "n": 1}},
             {"messages": [HI_JSON], "n": 1},
         ),
+        # The question beside a history is the last user message.
+        (
+            {
+                "messages_in": (HI, HO, Message.user("And?")),
+                "inputs": {"question": "And?", "history": [HI_JSON, HO_JSON], "lang": "en"},
+                "outputs": "Well.",
+            },
+            {
+                "messages": [HI_JSON, HO_JSON, {"role": "user", "content": "And?"}],
+                "lang": "en",
+                "expected": "Well.",
+            },
+        ),
+        # The messages of the span lack the question, so it stays in its column.
+        (
+            {"messages_in": (HI, HO), "inputs": {"question": "And?", "history": [HI_JSON, HO_JSON]}},
+            {"messages": [HI_JSON, HO_JSON], "question": "And?"},
+        ),
         ({"inputs": {"a": 1, "b": None}, "outputs": {"c": []}}, {"a": 1, "b": None, "expected": {"c": []}}),
         ({"inputs": "a question", "outputs": 5}, {"input": "a question", "expected": 5}),
         ({"outputs": False}, {"expected": False}),

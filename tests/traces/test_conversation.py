@@ -353,6 +353,15 @@ def test_ai_sdk_prompt_fields_are_left_out_of_the_inputs() -> None:
     }
 
 
+def test_a_question_and_its_history_are_left_out_of_the_inputs() -> None:
+    history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+    inputs = {"question": "And?", "history": history, "city": "Oslo"}
+
+    assert build_live(span(inputs=inputs), build_turn(span())).inputs == {"city": "Oslo"}
+    # A workflow of Palaver's that declares these inputs gets them again.
+    assert build_live(span(inputs=inputs, conventions=("palaver",)), build_turn(span())).inputs == inputs
+
+
 def test_continuing_from_an_earlier_message_and_from_a_span() -> None:
     root = span(workflow="tutor", inputs="Hi", parameters={"a": 1}, messages_in=(USER("Hi"),), messages_out=(BOT("!"),))
     call = span("call", parameters={"b": 2}, tools=(ToolDefinition("calc"),), inputs={"x": 1})

@@ -135,9 +135,11 @@ def _sent_messages_and_inputs(span: Span, messages: tuple[Message, ...]) -> tupl
     if found is None:
         return messages, inputs
     key, *deeper_keys = found.path.removeprefix("/").split("/")
-    if "palaver" in span.conventions or (key in inputs and not deeper_keys and isinstance(inputs[key], list)):
+    is_column = not deeper_keys and isinstance(inputs.get(key), list) and not found.other_paths
+    if "palaver" in span.conventions or is_column:
         return (), inputs
-    return messages, {name: item for name, item in inputs.items() if name != key}
+    keys = found.root_keys if found.messages[-1].text in {message.text for message in messages} else {key}
+    return messages, {name: item for name, item in inputs.items() if name not in keys}
 
 
 def _rename_columns(cells: Sequence[tuple[str, Any]], columns: Mapping[str, str]) -> RowData:

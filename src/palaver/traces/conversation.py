@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
+from palaver.core.extraction import read_conversation
 from palaver.core.extraction.truncation import json_excerpt
 from palaver.core.messages import Data, File, Message, Part, Text
 from palaver.traces.model import Span, SpanStatus, ToolDefinition
@@ -383,5 +384,9 @@ def _extra_inputs(span: Span) -> dict[str, Any]:
     value = span.inputs
     if not isinstance(value, dict):
         return {}
-    excluded = ("messages", "system", "prompt") if "ai-sdk" in span.conventions else ("messages",)
-    return {name: item for name, item in cast("dict[str, Any]", value).items() if name not in excluded}
+    inputs = cast("dict[str, Any]", value)
+    excluded = {"messages", "system", "prompt"} if "ai-sdk" in span.conventions else {"messages"}
+    found = None if "palaver" in span.conventions else read_conversation(inputs, "input")
+    if found is not None and found.other_paths:  # The question and its history are messages now.
+        excluded |= found.root_keys
+    return {name: item for name, item in inputs.items() if name not in excluded}

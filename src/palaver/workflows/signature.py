@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from palaver.core.dialects.detection import Dialect
+from palaver.core.dialects.detection import WritableDialect
 from palaver.core.messages import Message
 from palaver.errors import ChatWithoutMessages, DeclarationError, NotAWorkflow
 from palaver.workflows.adapters import FrameworkAdapter, adapter_for_class
@@ -110,7 +110,7 @@ class Signature:
     accepts_extra: bool
     """Whether it accepts undeclared inputs (`**kwargs`)."""
     returns: ValueSchema
-    dialect: Dialect
+    dialect: WritableDialect
     """The dialect in which the function receives its history."""
     framework: FrameworkAdapter | None = None
     """The framework whose message objects it receives instead."""

@@ -12,7 +12,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.core.extraction.reference_search import GEMINI, GEMINI_SNAKE, KNOWN, WIDE, WIDE_KEYS
+from tests.core.extraction.reference_search import (
+    GEMINI,
+    GEMINI_SNAKE,
+    HISTORIES,
+    KNOWN,
+    QUESTIONS,
+    WIDE,
+    WIDE_KEYS,
+)
 
 PREFERENCES = (None, "input", "output")
 
@@ -212,6 +220,9 @@ def tree(rng: Random, levels: int = 3) -> Any:
             created[rng.choice(KEYS)] = rng.choice([messages, messages, message, chain])(rng)
         else:
             created = {**message(rng), **created}
+    if rng.random() < 0.15:
+        created[rng.choice(HISTORIES)] = messages(rng) if rng.random() < 0.5 else []
+        created[rng.choice(QUESTIONS)] = rng.choice([_word, _word, _wrong, message])(rng)
     return json.dumps(created) if rng.random() < 0.1 else created
 
 

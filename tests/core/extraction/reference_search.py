@@ -311,8 +311,8 @@ def dialect_of(value: Any, *, contents: bool = False) -> str | None:
 WIDE_KEYS = {
     "input": STRICT_KEYS["input"]
     + "input contents new_message gen_ai.input.messages llm.input_messages ai.prompt.messages".split(),
-    "output": STRICT_KEYS["output"] + "output gen_ai.output.messages llm.output_messages".split(),
-    "neutral": STRICT_KEYS["neutral"] + "chat_history message".split(),
+    "output": STRICT_KEYS["output"] + "output gen_ai.output.messages llm.output_messages replies".split(),
+    "neutral": STRICT_KEYS["neutral"] + "chat_history message conversations".split(),
 }
 TWO_KEYS: dict[str, list[str]] = {"data.inputs": ["data", "inputs"], "data.outputs": ["data", "outputs"]}
 WIDE = {
@@ -388,6 +388,9 @@ class Search:
                 if key != "message" and not in_message:
                     under, _ = self.open_text(value, key, under, hops)
                 yield from self.matches_at(under, [*path, key])
+                if under == [] and key in HISTORIES and actor(value) is None and asked(value):
+                    side = next((SIDES[name] for name in path if name in SIDES), "neutral")
+                    yield Found(under, "chat-completions", "".join(f"/{name}" for name in [*path, key]), side)
 
     def wrappers(self, value: Obj, path: list[str], depth: int, hops: int, in_message: bool) -> Iterator[Found]:
         for wrapper in WIDE_WRAPPERS[self.prefer]:
@@ -427,6 +430,15 @@ class Search:
         if dialect is not None:
             side = next((SIDES[key] for key in path if key in SIDES), "neutral")
             yield Found(value, dialect, "".join(f"/{key}" for key in path), side)
+
+
+HISTORIES = "history chat_history message_history".split()
+QUESTIONS = "question input query content message prompt user_input".split()
+
+
+def asked(value: Obj) -> bool:
+    """Whether a question beside an empty history is a text that is not blank."""
+    return any(isinstance(value.get(key), str) and value[key].strip() for key in QUESTIONS)
 
 
 def objects(value: Any) -> list[Obj]:

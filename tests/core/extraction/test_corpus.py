@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from palaver.core.extraction import extract_chat_messages, read_conversation, search
+from palaver.core.extraction import extract_chat_messages, messages, read_conversation, search
 from palaver.core.extraction.previews import preview
 from palaver.core.json import escape_pointer
 from palaver.core.messages import Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
@@ -172,7 +172,7 @@ def parts_of_type(kind: type[P], parts: Iterable[Part]) -> list[P]:
 
 def test_json_values_never_take_the_fallback_for_other_values(monkeypatch: pytest.MonkeyPatch) -> None:
     detours: list[str] = []
-    monkeypatch.setattr(search, "_read_element", lambda *_: detours.append("read part by part") or [])
+    monkeypatch.setattr(messages, "_read_element", lambda *_: detours.append("read part by part") or [])
     monkeypatch.setattr(search, "plain_copy", lambda value: detours.append("copied") or value)
 
     for path in FILES:

@@ -1,6 +1,7 @@
 """/api/sessions, sessions as conversations, threads from traces, and export of traces."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -62,6 +63,28 @@ async def test_a_session_shows_its_first_input_and_last_output_and_is_searched_b
 
     assert [(row["in"]["text"], row["out"]["text"]) for row in matches] == [("Hi", "Well.")]
     assert [row["session"] for row in odd] == ["odd/name %"]
+
+
+@pytest.mark.parametrize(
+    ("question", "history"), [("input", "chat_history"), ("question", "history"), ("content", "history")]
+)
+async def test_the_question_beside_a_history_is_shown_and_saved(question: str, history: str) -> None:
+    earlier = [{"role": "user", "content": "Any snow?"}, {"role": "assistant", "content": "A little."}]
+    inputs = json.dumps({question: "And tomorrow?", history: earlier, "lang": "en"})
+    chain = span("chain", openinference__span__kind="CHAIN", input__value=inputs, output__value="None.")
+    async with traced_server(chain) as server:
+        [row] = (await server.http.post("/api/traces/query", json={})).json()["data"]
+        conversation = await server.http.get(f"/api/traces/{T}/conversation")
+        testset = (await server.http.post("/api/testsets", json={"name": "Snow"})).json()["id"]
+        source = {"kind": "trace", "trace_id": T}
+        case = await server.http.post(f"/api/testsets/{testset}/rows/from", json={"source": source, "base": 1})
+
+    asked = {"role": "user", "content": "And tomorrow?"}
+    assert (row["in"]["text"], row["out"]["text"]) == ("And tomorrow?", "None.")
+    assert [
+        (step["message"]["role"], step["message"]["parts"][0]["text"]) for step in conversation.json()["steps"]
+    ] == [("user", "Any snow?"), ("assistant", "A little."), ("user", "And tomorrow?"), ("assistant", "None.")]
+    assert case.json()["data"] == {"messages": [*earlier, asked], "lang": "en", "expected": "None."}
 
 
 async def test_a_trace_is_shown_as_a_conversation() -> None:

@@ -2063,8 +2063,7 @@ export interface components {
             role: "system" | "developer" | "user" | "assistant" | "tool" | null;
             count: number;
             path: string;
-            /** @enum {string} */
-            dialect: "langchain" | "responses" | "palaver" | "gemini" | "gen-ai" | "ui-message" | "anthropic" | "chat-completions";
+            dialect: ("autogen" | "llama-index" | "pydantic-ai" | "sharegpt") | ("langchain" | "responses" | "palaver" | "gemini" | "gen-ai" | "ui-message" | "anthropic" | "chat-completions");
             messages: components["schemas"]["MessagePreview"][];
             more: number;
             /** @constant */
@@ -2144,11 +2143,11 @@ export interface components {
         /** Conversation */
         Conversation: {
             messages: components["schemas"]["Message"][];
-            /** @enum {string} */
-            dialect: "langchain" | "responses" | "palaver" | "gemini" | "gen-ai" | "ui-message" | "anthropic" | "chat-completions";
+            dialect: ("autogen" | "llama-index" | "pydantic-ai" | "sharegpt") | ("langchain" | "responses" | "palaver" | "gemini" | "gen-ai" | "ui-message" | "anthropic" | "chat-completions");
             path: string;
             /** @enum {null|string} */
             side?: "input" | "output" | null;
+            other_paths?: string[];
         };
         /** CreatedEvaluation */
         CreatedEvaluation: {

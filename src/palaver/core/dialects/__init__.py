@@ -1,26 +1,43 @@
 """Message dialects: formats of other libraries and services, read into Palaver's messages and written back.
 
     anthropic           Anthropic Messages
+    autogen             AutoGen, read only
     chat_completions    OpenAI Chat Completions, and chat widgets
     detection           whether a value is messages, and in which dialect
     gemini              Gemini contents
     gen_ai              OpenTelemetry's gen_ai messages
     langchain           LangChain messages, in three formats
+    llama_index         LlamaIndex, read only
     palaver             Palaver's own messages as JSON
+    pydantic_ai         Pydantic AI, read only
     responses           OpenAI Responses items
+    sharegpt            ShareGPT, read only
     ui_message          UI messages of the AI SDK
 
 Each dialect has `read(elements, start) -> list[Message]`, `write(messages) -> list` and `LOSSES`: what does not
 survive a round trip, in sentences for the documentation. `start` is the index of the first element in the whole list:
-elements without an id are named by it.
+elements without an id are named by it. A dialect that is read only has just `read`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from palaver.core import json
-from palaver.core.dialects import anthropic, chat_completions, gemini, gen_ai, langchain, palaver, responses, ui_message
-from palaver.core.dialects.detection import Dialect, Segment, explain_rejection, split_by_dialect
+from palaver.core.dialects import (
+    anthropic,
+    autogen,
+    chat_completions,
+    gemini,
+    gen_ai,
+    langchain,
+    llama_index,
+    palaver,
+    pydantic_ai,
+    responses,
+    sharegpt,
+    ui_message,
+)
+from palaver.core.dialects.detection import Dialect, Segment, WritableDialect, explain_rejection, split_by_dialect
 from palaver.core.messages import Message
 from palaver.errors import InvalidMessages
 
@@ -35,7 +52,7 @@ class _Dialect(Protocol):
     def write(self, messages: Sequence[Message]) -> list[Any]: ...
 
 
-DIALECT_MODULES: dict[Dialect, _Dialect] = {
+DIALECT_MODULES: dict[WritableDialect, _Dialect] = {
     "anthropic": anthropic,
     "chat-completions": chat_completions,
     "gemini": gemini,
@@ -44,6 +61,14 @@ DIALECT_MODULES: dict[Dialect, _Dialect] = {
     "palaver": palaver,
     "responses": responses,
     "ui-message": ui_message,
+}
+
+READERS: Mapping[Dialect, Callable[[Sequence[Any], int], list[Message]]] = {
+    **{name: module.read for name, module in DIALECT_MODULES.items()},
+    "autogen": autogen.read,
+    "llama-index": llama_index.read,
+    "pydantic-ai": pydantic_ai.read,
+    "sharegpt": sharegpt.read,
 }
 
 
@@ -66,12 +91,12 @@ def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
 def read_segments(segments: Sequence[Segment]) -> list[Message]:
     """Read detected segments. Raises NotJson if a value cannot be encoded."""
     if len(segments) == 1:
-        return DIALECT_MODULES[segments[0].dialect].read(segments[0].elements)
+        return READERS[segments[0].dialect](segments[0].elements, 0)
     messages: list[Message] = []
     for segment in segments:
-        messages += DIALECT_MODULES[segment.dialect].read(segment.elements, segment.start)
+        messages += READERS[segment.dialect](segment.elements, segment.start)
     return messages
 
 
-def write(messages: Sequence[Message], dialect: Dialect) -> list[Any]:
+def write(messages: Sequence[Message], dialect: WritableDialect) -> list[Any]:
     return DIALECT_MODULES[dialect].write(messages)

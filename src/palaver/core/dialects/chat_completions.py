@@ -1,7 +1,8 @@
 """Chat Completions: `{"role": "user", "content": "…"}`, the most common dialect.
 
-Also read: `text`, `message` or `parts` in place of `content`, role aliases, OpenInference's wrappers. Extensions, which
-other clients ignore: `reasoning_content`, and `palaver` with data parts and a result's `is_error`.
+Also read: `text`, `message` or `parts` in place of `content`, role aliases, OpenInference's wrappers, Haystack's parts
+and those of OpenAI's threads. Extensions, which other clients ignore: `reasoning_content`, and `palaver` with data
+parts and a result's `is_error`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +15,7 @@ from palaver.core.json import (
     as_list,
     dict_or_empty,
     ensure_json,
+    optional_int,
     optional_str,
     result_text,
     without_none,
@@ -139,8 +141,14 @@ def _read_results(content: Any) -> list[ToolResult]:
     """Return the results among the parts, as in the AI SDK's model messages."""
     if not isinstance(content, list):
         return []
-    items = [item for item in cast("list[Any]", content) if dict_or_empty(item).get("type") == "tool-result"]
-    return [_read_sdk_result(item) for item in items]
+    results: list[ToolResult] = []
+    for item in cast("list[Any]", content):
+        fields = dict_or_empty(item)
+        if fields.get("type") == "tool-result":
+            results.append(_read_sdk_result(fields))
+        elif isinstance(part := _read_haystack_part(fields), ToolResult):
+            results.append(part)
+    return results
 
 
 def _read_sdk_result(item: Object) -> ToolResult:
@@ -193,7 +201,46 @@ def _read_part(item: Any) -> Part | None:
                 return Reasoning(text)
         case _:
             pass
-    return Data(f"chat-completions:{optional_str(kind) or 'part'}", ensure_json(item))
+    part = _read_thread_part(fields) if "type" in fields else _read_haystack_part(fields)
+    return part or Data(f"chat-completions:{optional_str(kind) or 'part'}", ensure_json(item))
+
+
+def _read_thread_part(part: Object) -> Part | None:
+    """Read a part of a message in one of OpenAI's threads."""
+    match part:
+        case {"type": "text", "text": {"value": str(text), **more}}:
+            notes = [_read_file_citation(dict_or_empty(item)) for item in as_list(more.get("annotations"))]
+            return Text(text, tuple([note for note in notes if note is not None]))
+        case {"type": "image_file", "image_file": {"file_id": str(file_id)}}:
+            return File("image/*", file_id=file_id)
+        case _:
+            return None
+
+
+def _read_file_citation(note: Object) -> Annotation | None:
+    source = dict_or_empty(note.get("file_citation")) or dict_or_empty(note.get("file_path"))
+    start, end = optional_int(note.get("start_index")), optional_int(note.get("end_index"))
+    file_id = optional_str(source.get("file_id"))
+    return None if file_id is None else Annotation("file", file_id=file_id, start=start, end=end)
+
+
+def _read_haystack_part(part: Object) -> Part | None:
+    """Read a part of Haystack's messages: one key, its kind."""
+    match part:
+        case {"tool_call": {"tool_name": str(name), **call}}:
+            return ToolCall(optional_str(call.get("id")) or "", name, argument_text(call.get("arguments")))
+        case {"tool_call_result": {"origin": {"tool_name": str(), **origin}, **result}}:
+            call_id, output = optional_str(origin.get("id")) or "", result.get("result")
+            return ToolResult(call_id, ensure_json(output), result.get("error") is True)
+        case {"reasoning": {"reasoning_text": str(text)}}:
+            return Reasoning(text)
+        case {"image": {"base64_image": str(data), **image}}:
+            return File(optional_str(image.get("mime_type")) or "image/*", data=data)
+        case {"file": {"base64_data": str(data), **file}}:
+            media_type = optional_str(file.get("mime_type")) or UNKNOWN_MEDIA_TYPE
+            return File(media_type, data=data, filename=optional_str(file.get("filename")))
+        case _:
+            return None
 
 
 def _read_sdk_file(part: Object, source: Any, default_type: str) -> File | None:

@@ -5,7 +5,7 @@ tuples, bytes and other objects are leaves. The search for messages inside a lar
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import msgspec
 
@@ -19,6 +19,7 @@ from palaver.core.json import (
     is_object,
     is_text,
     list_items,
+    optional_int,
     plain_copy,
 )
 from palaver.core.messages import ROLE_ALIASES, Role, parse_role
@@ -39,11 +40,14 @@ def content_of(element: Object) -> Any:
     return content if inner is None else inner
 
 
-Dialect = Literal[
+WritableDialect = Literal[
     "langchain", "responses", "palaver", "gemini", "gen-ai", "ui-message", "anthropic", "chat-completions"
 ]
-DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
-"""In order of precedence: a list that mixes dialects is reported as the first of them."""
+ReadOnlyDialect = Literal["autogen", "llama-index", "pydantic-ai", "sharegpt"]
+Dialect = ReadOnlyDialect | WritableDialect
+DIALECTS: tuple[WritableDialect, ...] = get_args(WritableDialect)
+_PRECEDENCE: tuple[Dialect, ...] = (*get_args(ReadOnlyDialect), *DIALECTS)
+"""A list that mixes dialects is reported as the first of them."""
 
 KNOWN_ROLES = frozenset("system developer user human assistant ai model bot chatbot agent tool function".split())
 
@@ -62,6 +66,21 @@ _DIALECT_BY_PART_TYPE: dict[str, Dialect] = {
 }
 _LANGCHAIN_TYPES = frozenset("human ai system tool function".split())
 _LANGCHAIN_CHUNKS = frozenset(f"{kind}MessageChunk" for kind in ("Human", "AI", "System", "Tool", "Function", "Chat"))
+
+_PAIR_ROLES = {"human": "human", "user": "human", "ai": "ai", "assistant": "ai", "system": "system"}
+"""LangChain's type of message by the role in a pair."""
+SHAREGPT_ROLES: dict[str, Role] = {
+    **dict.fromkeys(("human", "user"), "user"),
+    **dict.fromkeys(("gpt", "chatgpt", "assistant", "model", "bing", "bard", "function_call"), "assistant"),
+    **dict.fromkeys(("tool", "observation", "function_response"), "tool"),
+    "system": "system",
+}
+_SPEAKERS = ("user", "assistant")
+_AUTOGEN_MODEL_TYPES = ("SystemMessage", "UserMessage", "AssistantMessage", "FunctionExecutionResultMessage")
+_AUTOGEN_TEAM_TYPES = frozenset(
+    "TextMessage MultiModalMessage StopMessage HandoffMessage ToolCallRequestEvent ToolCallExecutionEvent"
+    " ToolCallSummaryMessage ThoughtEvent".split()
+)
 
 _DISTINCTIVE_KEYS = frozenset(("type", "parts", "content"))
 _COMMON_TYPES = ("text", "image_url")
@@ -362,6 +381,68 @@ def _detect_response_item(element: Object, kind: str) -> bool | None:
             return False if is_other and has_text("id") else None
 
 
+# Other formats, each tried only if an element is none of the above
+
+
+def is_message_pair(value: object) -> bool:
+    """Whether it is LangChain's shorthand for a message: `("human", "hi")`, a list in JSON."""
+    if not isinstance(value, list | tuple) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        return False
+    role, content = cast("tuple[Any, Any]", value)
+    return type(role) is str and role in _PAIR_ROLES and (is_text(content) or _is_parts(content))
+
+
+def _is_parts(content: object) -> bool:
+    return is_list(content) and all(is_object(part) and "type" in part for part in list_items(content))
+
+
+def _detect_other(element: Any) -> tuple[Any, Detection | None]:
+    """Return an element of another format, or the message that a pair stands for; and what it is."""
+    if is_message_pair(element):
+        role, content = element
+        return {"type": _PAIR_ROLES[role], "content": content}, ("langchain", role != "system")
+    fields = as_dict(element)
+    if fields is None:
+        return None, None
+    if "blocks" in fields:
+        return fields, _detect_llama_index(fields)
+    if "kind" in fields:
+        return fields, _detect_pydantic_ai(fields)
+    if "from" in fields:
+        speaker = fields["from"]
+        role = SHAREGPT_ROLES.get(str.lower(speaker)) if is_text(speaker) else None
+        is_turn = role is not None and is_text(fields.get("value"))
+        return fields, ("sharegpt", role in _SPEAKERS) if is_turn else None
+    return fields, _detect_autogen(fields)
+
+
+def _detect_llama_index(element: Object) -> Detection | None:
+    role, blocks = element.get("role"), element["blocks"]
+    if not is_text(role) or not is_list(blocks) or not (list_items(blocks) or "additional_kwargs" in element):
+        return None
+    is_message = all(is_object(block) and is_text(dict_get(block, "block_type")) for block in list_items(blocks))
+    return ("llama-index", is_known_role(role)) if is_message else None
+
+
+def _detect_pydantic_ai(element: Object) -> Detection | None:
+    kind, parts = element["kind"], element.get("parts")
+    if (kind != "request" and kind != "response") or not is_list(parts):  # noqa: PLR1714 - an odd object may raise
+        return None
+    part_kinds = [dict_get(part, "part_kind") if is_object(part) else None for part in list_items(parts)]
+    return ("pydantic-ai", bool(part_kinds)) if all(map(is_text, part_kinds)) else None
+
+
+def _detect_autogen(element: Object) -> Detection | None:
+    kind, content = _kind(element), element.get("content")
+    if kind in _AUTOGEN_MODEL_TYPES:
+        has_source = is_text(element.get("source"))
+        is_certain = has_source if kind != "FunctionExecutionResultMessage" else is_list(content)
+        return ("autogen", is_certain) if _is_text_or_list(content) else None
+    name = kind.partition("[")[0]  # `StructuredMessage[Forecast]`
+    is_team_type = name in _AUTOGEN_TEAM_TYPES or (name.endswith(("Message", "Event")) and "models_usage" in element)
+    return ("autogen", True) if is_team_type and is_text(element.get("source")) and "content" in element else None
+
+
 def _kind(value: Object) -> str:
     kind = dict_get(value, "type")
     return kind if type(kind) is str else as_str(kind) or ""
@@ -437,7 +518,7 @@ def primary_dialect(segments: Sequence[Segment]) -> Dialect:
     return (
         segments[0].dialect
         if len(segments) == 1
-        else min([segment.dialect for segment in segments], key=DIALECTS.index)
+        else min([segment.dialect for segment in segments], key=_PRECEDENCE.index)
     )
 
 
@@ -448,11 +529,22 @@ def split_by_dialect(value: object) -> list[Segment] | None:
         return None
     first: Any = elements[0] if type(elements[0]) in _DICT else as_dict(elements[0])
     first_detection = detect_plain_element(first) or detect_element(first)
-    if first_detection is None and (first_detection := detect_element(unwrap_message(first))) is not None:
-        elements = [_unwrap(element) for element in elements]
+    if first_detection is None:
+        if (first_detection := detect_element(unwrap_message(first))) is not None:
+            elements = [_unwrap(element) for element in elements]
+        else:
+            first_detection = _detect_other(elements[0])[1]
     if first_detection is None or (not first_detection[1] and all(map(_is_ambiguous, elements))):
         return None
+    if first is not None and first.get("object") == "thread.message":
+        elements = _oldest_first(elements)
     return _split(elements, first_detection[0])
+
+
+def _oldest_first(elements: list[Any]) -> list[Any]:
+    """Return the messages of OpenAI's threads, which are listed newest first by default, in the order of the thread."""
+    first, last = (optional_int(dict_or_empty(element).get("created_at")) for element in (elements[0], elements[-1]))
+    return elements[::-1] if first is not None and last is not None and first > last else elements
 
 
 def _is_ambiguous(element: Any) -> bool:
@@ -482,7 +574,9 @@ def _split(elements: list[Any], dialect: Dialect) -> list[Segment] | None:
             or detect_element(message := unwrap_message(message))
         )
         if detection is None:
-            return None
+            message, detection = _detect_other(element)
+            if detection is None:
+                return None
         if detection[0] != dialect:
             if messages:
                 segments.append(Segment(dialect, messages, start))
@@ -505,7 +599,8 @@ def explain_rejection(value: object) -> tuple[int | None, str]:
         return None, "is not a list of messages"
     for index, element in enumerate(list_items(value)):
         message = as_dict(element)
-        if detect_element(message) is None and detect_element(unwrap_message(message)) is None:
+        is_element = detect_element(message) or detect_element(unwrap_message(message)) or _detect_other(element)[1]
+        if not is_element:
             if message is None:
                 return index, "is not an object"
             if speaker_role(message) is None:

@@ -1,7 +1,9 @@
 """Find the conversation in any value, and preview it. Nothing here raises.
 
+    current_turn    the question, and its answer, beside a history
     explain         why no conversation was found
     locations       the keys that are searched, and their order
+    messages        read the messages that a search found
     previews        previews of values for table cells
     search          the strict and the extended search
     truncation      cut texts, JSON and messages to size

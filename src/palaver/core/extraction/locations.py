@@ -22,7 +22,7 @@ _keys_of = dict[str, Any].keys
 _OBJECT = (dict,)
 MAX_CACHED_KEYS, _MAX_CACHED_PLANS = 16, 1_000
 _RESPONSE_FIELDS = ("choices", "candidates", "generations", "content")
-_MESSAGE_KEYS = frozenset(("role", "sender", "author", "type", "lc", "message"))
+_MESSAGE_KEYS = frozenset(("role", "sender", "author", "type", "lc", "message", "kind", "from"))
 """Every object that is a message has one of these."""
 
 
@@ -113,8 +113,8 @@ WIDE_INPUT = (
     *INPUT,
     *_keys("input contents new_message gen_ai.input.messages llm.input_messages ai.prompt.messages"),
 )
-WIDE_OUTPUT = (*OUTPUT, *_keys("output gen_ai.output.messages llm.output_messages"))
-WIDE_NEUTRAL = (*NEUTRAL, *_keys("chat_history message"))
+WIDE_OUTPUT = (*OUTPUT, *_keys("output gen_ai.output.messages llm.output_messages replies"))
+WIDE_NEUTRAL = (*NEUTRAL, *_keys("chat_history message conversations"))
 
 WIDE_INPUT_WRAPPERS = (
     *INPUT_WRAPPERS,
@@ -144,6 +144,11 @@ WIDE: SearchOrders = {
         ),
     ),
 }
+
+HISTORY_KEYS = _keys("history chat_history message_history")
+"""Keys of the messages before the current question, which is beside them."""
+QUESTION_KEYS = _keys("question input query content message prompt user_input")
+ANSWER_KEYS = _keys("answer output response text")
 
 RESPONSE_KEYS = _keys("choices candidates generations")
 """Keys of lists in responses of model APIs."""

@@ -16,25 +16,28 @@ is visited again only if it is reached at a smaller depth.
 The extended search has more keys, and accepts any dialect and single messages. A JSON text is decoded, at most three
 times on one path, but not inside messages. A list that only holds one list is replaced by it. The side of a match is
 that of the outermost key on its path which has one: with a preference, the first match of that side wins, else the
-first without a side, else the first of the other.
+first without a side, else the first of the other. A history is completed with the question beside it (`current_turn`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from palaver.core import dialects, json
+from palaver.core import json
 from palaver.core.dialects.detection import (
     Dialect,
     Segment,
     has_gemini_part,
     is_chat_messages,
     is_message,
+    is_message_pair,
     primary_dialect,
     speaker_role,
     split_by_dialect,
 )
+from palaver.core.extraction.current_turn import add_current_turn, is_first_turn
 from palaver.core.extraction.locations import (
     MAX_CACHED_KEYS,
     MAX_NESTED_TEXTS,
@@ -48,81 +51,9 @@ from palaver.core.extraction.locations import (
     SearchOrder,
     search_order,
 )
-from palaver.core.json import Object, as_dict, as_list, dict_get, is_list, is_object, is_text, list_items, plain_copy
-from palaver.core.messages import Data, Message
-
-_LANGCHAIN_KEYS = ("data", "kwargs")
-"""Keys under which LangChain's messages have their fields."""
-
-
-def read_found_messages(segments: Sequence[Segment]) -> list[Message]:
-    """Read the segments of one conversation. Never raises."""
-    try:
-        return dialects.read_segments(segments)
-    except Exception:  # Foreign objects may raise anything.
-        return [
-            message
-            for segment in segments
-            for index, element in enumerate(segment.elements, segment.start)
-            for message in _read_element(element, segment.dialect, index)
-        ]
-
-
-def _read_element(element: Object, dialect: Dialect, index: int) -> list[Message]:
-    placeholders: list[_Placeholder] = []
-    try:
-        cleaned = _add_placeholders(element, placeholders)
-        return [
-            _remove_placeholders(message, dialect, placeholders)
-            for message in dialects.DIALECT_MODULES[dialect].read([cleaned], index)
-        ]
-    except Exception:
-        return [Message.assistant(Data(name=f"{dialect}:message"))]
-
-
-class _Placeholder(NamedTuple):
-    """A part that cannot be encoded, and its placeholder until the message has been read."""
-
-    kind: str
-    mark: Object
-
-
-def _add_placeholders(element: Object, placeholders: list[_Placeholder]) -> Object:
-    """Return the element with a placeholder part for each value that cannot be encoded."""
-    content_key = "parts" if is_list(element.get("parts")) else "content"
-    first_new = len(placeholders)
-    cleaned: Object = {}
-    for key, value in element.items():
-        if json.is_encodable(value):
-            cleaned[key] = value
-        elif is_list(value):
-            cleaned[key] = [
-                part for part in list_items(value) if json.is_encodable(part) or _add_placeholder(part, placeholders)
-            ]
-        elif key in _LANGCHAIN_KEYS and is_object(value):
-            cleaned[key] = _add_placeholders(as_dict(value) or {}, placeholders)
-            first_new = len(placeholders)
-        else:
-            _add_placeholder(value, placeholders)
-    if len(placeholders) > first_new:
-        cleaned[content_key] = [*as_list(cleaned.get(content_key)), *(new.mark for new in placeholders[first_new:])]
-    return cleaned
-
-
-def _add_placeholder(part: Any, placeholders: list[_Placeholder]) -> None:
-    kind = dict_get(part, "type") if is_object(part) else None
-    placeholders.append(
-        _Placeholder(json.replace_surrogates(kind[:100]) if type(kind) is str else "part", {"type": "refused"})
-    )
-
-
-def _remove_placeholders(message: Message, dialect: Dialect, placeholders: list[_Placeholder]) -> Message:
-    kinds = {id(placeholder.mark): placeholder.kind for placeholder in placeholders}
-    parts = [
-        Data(f"{dialect}:{kinds[id(part.value)]}") if type(part) is Data and id(part.value) in kinds else part
-        for part in message.parts
-    ]
-    return msgspec.structs.replace(message, parts=tuple(parts))
+from palaver.core.extraction.messages import read_found_messages
+from palaver.core.json import Object, as_dict, dict_get, is_list, is_object, is_text, list_items, plain_copy
+from palaver.core.messages import Message
 
 
 class Conversation(msgspec.Struct, frozen=True):
@@ -133,6 +64,13 @@ class Conversation(msgspec.Struct, frozen=True):
     path: str
     """A JSON pointer to the messages, or to `choices`; it passes through decoded JSON strings."""
     side: Prefer | None = None
+    other_paths: tuple[str, ...] | UnsetType = UNSET
+    """JSON pointers to the question and the answer beside a history, or to the history beside a question."""
+
+    @property
+    def root_keys(self) -> frozenset[str]:
+        """The keys of the value below which the conversation was found."""
+        return frozenset(path.split("/", 2)[1] for path in (self.path, *(self.other_paths or ())) if path)
 
 
 def extract_chat_messages(value: object, prefer: Prefer | None = None) -> list[Any] | None:
@@ -245,8 +183,16 @@ def _search_extended(value: object, prefer: Prefer | None, order: SearchOrder) -
     segments = search.segments
     if segments is None:
         return None
-    path = "/" + "/".join(search.path) if search.path else ""  # None of the known keys needs escaping.
-    return Conversation(tuple(read_found_messages(segments)), primary_dialect(segments), path, search.side)
+    path, messages, other_paths = search.path, tuple(read_found_messages(segments)), UNSET
+    if search.holder is not None:
+        holder, holder_path = search.holder
+        messages, keys = add_current_turn(messages, path[len(holder_path)], holder, prefer)
+        other_paths = tuple([_pointer((*holder_path, key)) for key in keys]) or UNSET
+    return Conversation(messages, primary_dialect(segments), _pointer(path), search.side, other_paths)
+
+
+def _pointer(path: Path) -> str:
+    return "/" + "/".join(path) if path else ""  # None of the known keys needs escaping.
 
 
 _Route = tuple[Path, int, int, tuple[Object, ...]]
@@ -254,15 +200,31 @@ _Route = tuple[Path, int, int, tuple[Object, ...]]
 messages. A plain tuple, because one is made for every visited object."""
 _ROOT: _Route = ((), 0, 0, ())
 _NOT_VISITED = MAX_SEARCH_DEPTH + 1
+_NO_MESSAGES = [Segment("chat-completions", [])]
 
 
 class _Search:
-    __slots__ = ("_decoded", "_order", "_prefer", "_rejected", "_seen", "path", "segments", "side")
+    __slots__ = (
+        "_current",
+        "_decoded",
+        "_order",
+        "_prefer",
+        "_rejected",
+        "_seen",
+        "holder",
+        "path",
+        "segments",
+        "side",
+    )
 
     def __init__(self, prefer: Prefer | None, order: SearchOrder) -> None:
         self.segments: list[Segment] | None = None
         self.path: Path = ()
         self.side: Prefer | None = None
+        self.holder: tuple[Object, Path] | None = None
+        """The object that has the match under one of its keys, and its path."""
+        self._current: tuple[Object, Path] | None = None
+        """The object whose keys are being tried."""
         self._prefer = prefer
         self._order = order
         self._seen: dict[int, int] = {}
@@ -287,6 +249,7 @@ class _Search:
         plan = self._order.cached(tuple(value)) if len(value) <= MAX_CACHED_KEYS and type(value) in _OBJECT else None
         keys, wrappers, has_responses, may_be_message = plan or self._order.plan(value)
         ancestors = (*outer_ancestors, value) if may_be_message else outer_ancestors
+        self._current = (value, path)
         for key in keys:  # 3
             candidate: Any = dict_get(value, key)
             if type(candidate) in _LEAVES or (type(candidate) is str and not _starts_like_json(candidate)):
@@ -296,6 +259,7 @@ class _Search:
                     return True
             elif self._search_key(key, candidate, (path, depth, nested_texts, ancestors), side):
                 return True
+        self._current = None
         for steps in wrappers:  # 4
             inner, key, inner_ancestors = dict_get(value, steps[0]), steps[0], ancestors
             if len(steps) > 1:  # `data/inputs`
@@ -347,9 +311,11 @@ class _Search:
             return False
         segments = split_by_dialect(candidate)
         if segments is None:
-            self._rejected[id(candidate)] = candidate
-            return False
-        self.segments, self.path, self.side = segments, path, side
+            if candidate != [] or self._current is None or not is_first_turn(path[-1], self._current[0]):
+                self._rejected[id(candidate)] = candidate
+                return False
+            segments = _NO_MESSAGES
+        self.segments, self.path, self.side, self.holder = segments, path, side, self._current
         return rank == 0
 
     def _rank(self, side: Prefer | None) -> int:
@@ -369,7 +335,7 @@ class _Search:
             value, nested_texts = inner, nested_texts + 1
         if is_list(value):
             items = list_items(value)
-            if len(items) == 1 and is_list(items[0]):
+            if len(items) == 1 and is_list(items[0]) and not is_message_pair(items[0]):
                 return items[0], ((*path, "0"), depth, nested_texts, ancestors)
         return value, (path, depth, nested_texts, ancestors)
 
