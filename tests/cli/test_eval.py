@@ -114,6 +114,15 @@ def test_a_question_column_becomes_the_user_message(folder: Path) -> None:
     assert pass_rates(eval_report("-e", "exact_match", testset="asked.csv")) == {("tutor", "exact_match"): 0.5}
 
 
+def test_a_row_uses_the_first_expected_answer_that_it_has(folder: Path) -> None:
+    (folder / "mixed.csv").write_text(
+        "question,expected,Answer,reference\nhi,HI,,x\nho,,,HO\nhm,,x,\nhe,,HE,\n", encoding="utf-8"
+    )
+    [report] = eval_report("-e", "exact_match", testset="mixed.csv")["variants"]
+
+    assert [(one["n"], one["skipped"], one["pass_rate"]) for one in report["evaluators"]] == [(4, 0, 0.75)]
+
+
 @pytest.mark.usefixtures("folder")
 def test_evaluators_take_parameters_and_custom_names() -> None:
     numbers = eval_report("-e", 'regex:{"pattern": "^H"}', "-e", 'ends in O=regex:{"pattern": "O$"}')

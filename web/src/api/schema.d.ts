@@ -2024,6 +2024,8 @@ export interface components {
             script?: string | null;
             spoken?: string | null;
             expected?: string | null;
+            /** @default [] */
+            expected_fallbacks?: string[];
             inputs?: {
                 [key: string]: string;
             };
