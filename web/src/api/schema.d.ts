@@ -2278,6 +2278,9 @@ export interface components {
         EvaluatorSummary: {
             name: string;
             n: number;
+            scored: number;
+            unscored: number;
+            unscored_reason: string | null;
             errors: number;
             skipped: number;
             pass_rate: number | null;
