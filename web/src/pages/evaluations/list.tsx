@@ -1,7 +1,7 @@
 /** /evaluations: list of evaluations, newest first, and the dialog for a new one. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { FlaskConical, Plus } from 'lucide-react';
+import { FlaskConical, Plus, TriangleAlert } from 'lucide-react';
 import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from 'react';
 import { useSearchParams, Link, useLocation } from 'wouter';
 import { useCommand } from '@/app/commands';
@@ -301,7 +301,14 @@ function SummaryFigures({ row, maxFigures }: { row: EvaluationRow; maxFigures: n
             {safeProse(name)}
           </span>
           {unscored > 0 && (
-            <span className="shrink-0 whitespace-nowrap text-warn">{unscored.toLocaleString('en')} not scored</span>
+            <span
+              className="inline-flex shrink-0 items-center gap-0.5 text-warn"
+              title={`${unscored.toLocaleString('en')} not scored`}
+            >
+              <TriangleAlert aria-hidden className="size-3.5" />
+              {unscored.toLocaleString('en')}
+              <span className="sr-only"> not scored</span>
+            </span>
           )}
         </span>
       ))}

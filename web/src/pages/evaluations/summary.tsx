@@ -213,7 +213,7 @@ function FigureCell({
             className="text-bad hover:underline"
             onClick={() => onShow({ ...filter, passed: false, status: null })}
           >
-            {Math.round((1 - figures.pass_rate) * figures.n).toLocaleString('en')} failed
+            {Math.round((1 - figures.pass_rate) * figures.n).toLocaleString('en')} not passed
           </button>
         )}
         {unscored > 0 && <span className="text-warn">{unscored.toLocaleString('en')} not scored</span>}
