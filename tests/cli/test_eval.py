@@ -38,6 +38,10 @@ async def tutor(messages: list[Message], style: Annotated[str, Parameter()] = "l
         await asyncio.sleep(60)
     return said if style == "short" else said.upper()
 
+@evaluator
+def broken(case: Case) -> bool:
+    return {"HI": True}[case.text]
+
 @evaluator(threshold=0.5)
 def loud(case: Case) -> float:
     return sum(letter.isupper() for letter in case.text) / max(1, len(case.text))
@@ -92,9 +96,9 @@ def test_a_testset_file_is_evaluated_and_a_table_is_printed() -> None:
 
     assert result.return_value == 0
     assert result.stdout == (
-        "variant  evaluator    passed  95% CI         mean   rows  not scored  flaky\n"
-        "tutor    exact_match  66.7%   20.8 to 93.9   0.667  3     0           -\n"
-        "         loud         100.0%  43.9 to 100.0  1.000  3     0           -\n"
+        "variant  evaluator    passed  95% CI         mean   scored  not scored  failed calls  flaky\n"
+        "tutor    exact_match  66.7%   20.8 to 93.9   0.667  3       0           0             -\n"
+        "         loud         100.0%  43.9 to 100.0  1.000  3       0           0             -\n"
     )
     assert result.stderr == "3 of 3 runs\n"
 
@@ -112,6 +116,15 @@ def test_a_question_column_becomes_the_user_message(folder: Path) -> None:
     (folder / "asked.csv").write_text("id,question,expected\n1,hi,HI\n2,ho,x\n", encoding="utf-8")
 
     assert pass_rates(eval_report("-e", "exact_match", testset="asked.csv")) == {("tutor", "exact_match"): 0.5}
+
+
+def test_a_row_uses_the_first_expected_answer_that_it_has(folder: Path) -> None:
+    (folder / "mixed.csv").write_text(
+        "question,expected,Answer,reference\nhi,HI,,x\nho,,,HO\nhm,,x,\nhe,,HE,\n", encoding="utf-8"
+    )
+    [report] = eval_report("-e", "exact_match", testset="mixed.csv")["variants"]
+
+    assert [(one["n"], one["skipped"], one["pass_rate"]) for one in report["evaluators"]] == [(4, 0, 0.75)]
 
 
 @pytest.mark.usefixtures("folder")
@@ -212,6 +225,59 @@ def test_a_gate_that_is_not_met_is_named_and_exits_with_1(gates: list[str], code
     assert line in result.stderr
 
 
+GAPS = "question,expected\nhi,HI\nho,\nhm,HM\nboom,x\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ([], 0),
+        (["--fail-under", "0.5"], 1),
+        (["--fail-under", "loud=0.5"], 0),
+        (["--fail-under", "0.5", "--allow-unscored", "20%"], 1),
+        (["--fail-under", "0.5", "--allow-unscored", "25%"], 0),
+        (["--fail-under", "0.5", "--allow-unscored", "exact_match=25%"], 0),
+        (["--max-regressions", "0", "--variant", "a:{}", "--variant", "b:{}"], 1),
+        (["--fail-on", "worse", "--variant", "a:{}", "--variant", "b:{}", "--allow-unscored", "25%"], 0),
+    ],
+)
+def test_a_gate_fails_if_rows_are_not_scored_unless_that_is_allowed(
+    folder: Path, options: list[str], code: int
+) -> None:
+    (folder / "gaps.csv").write_text(GAPS, encoding="utf-8")
+    result = run_eval("-e", "exact_match", "-e", "loud", *options, testset="gaps.csv")
+
+    unscored = "did not score 1 of 4 answers for "
+    assert (result.return_value, unscored in result.stderr) == (code, code == 1)
+    assert "exact_match: 1 of 4 answers not scored, most often: the row has no expected answer\n" in result.stdout
+
+
+def test_scored_answers_unscored_answers_and_failed_calls_are_counted(folder: Path) -> None:
+    (folder / "gaps.csv").write_text(GAPS, encoding="utf-8")
+    [variant] = eval_report("-e", "exact_match", testset="gaps.csv")["variants"]
+    lines = run_eval("-e", "exact_match", testset="gaps.csv").stdout.splitlines()
+
+    counts = [(one["scored"], one["unscored"], one["unscored_reason"]) for one in variant["evaluators"]]
+    assert (variant["failed"], counts) == (1, [(2, 1, "the row has no expected answer")])
+    assert lines[0].endswith("  scored  not scored  failed calls  flaky")
+    assert lines[1].split()[-4:] == ["2", "1", "1", "-"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_evaluator_that_raises_is_shown_with_its_exception_and_exits_with_2() -> None:
+    alone = run_eval("-e", "broken")
+    with_gates = run_eval("-e", "broken", "--fail-under", "exact_match=1", "-e", "exact_match")
+    allowed = run_eval("-e", "broken", "--allow-unscored", "100%")
+    report = eval_report("-e", "broken")
+
+    line = "error: Evaluator 'broken' failed for 2 of 3 answers of 'tutor': KeyError: "
+    assert [result.return_value for result in (alone, with_gates, allowed)] == [2, 2, 2]
+    assert [line in result.stderr for result in (alone, with_gates, allowed)] == [True, True, True]
+    assert "tutor, broken: 2 of 3 answers not scored, most often: KeyError: " in alone.stdout
+    assert report["passed"] is False
+    assert line.removeprefix("error: ") in report["evaluator_failures"][0]
+
+
 def test_rows_that_passed_before_and_fail_now_are_regressions(folder: Path) -> None:
     options = ("-e", "exact_match", "--db", "runs.db", "--compare", "last", "--max-regressions", "0")
     first = run_eval(*options)
@@ -296,6 +362,8 @@ def test_exceeding_max_errors_fails_the_evaluation(folder: Path) -> None:
         (["app.py", "questions.csv", "-e", "exact_match", "--variant", "short:3"], 1, "'short:3'"),
         (["app.py", "questions.csv", "-e", "exact_match", "--fail-under", "gone=0.9"], 2, "'gone'"),
         (["app.py", "questions.csv", "-e", "exact_match", "--fail-under", "x=2"], 2, "--fail-under 'x=2'"),
+        (["app.py", "questions.csv", "-e", "exact_match", "--allow-unscored", "0.1"], 2, "use a percentage such as 5%"),
+        (["app.py", "questions.csv", "-e", "exact_match", "--allow-unscored", "gone=1%"], 2, "'gone'"),
     ],
 )
 def test_an_evaluation_that_cannot_run_is_reported_with_its_exit_code(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from palaver import Case, Failure, Message, Parameter, ToolCall, ToolResult, chat, evaluator, workflow
 from palaver.demo import eliza
 
-__all__ = ["atlas", "eliza", "guide", "polite", "sleepy"]
+__all__ = ["atlas", "eliza", "guide", "polite", "short", "sleepy"]
 
 CAPITALS = {
     "France": "Paris",
@@ -54,6 +54,12 @@ async def sleepy(text: str) -> str:
     """The same text, after a while."""
     await asyncio.sleep(0.4)
     return text
+
+
+@evaluator(title="Short")
+def short(case: Case) -> bool:
+    """Whether the answer is short; it breaks without the region of the country."""
+    return len(case.text) < len(case.row["region"]) + 20
 
 
 @evaluator(title="Polite", threshold=0.5)

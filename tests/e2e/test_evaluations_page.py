@@ -94,7 +94,7 @@ async def test_the_empty_page_explains_how_to_start_and_a_first_evaluation_is_ru
     await expect(page).to_have_url(re.compile(r"/evaluations/ev_"))
     await wait_for_state(page, "Partial")  # The workflow does not know Atlantis.
     figures = page.get_by_role("region", name="Summary")
-    await expect(figures.get_by_role("row", name=re.compile("^short"))).to_contain_text("1 failed")
+    await expect(figures.get_by_role("row", name=re.compile("^short"))).to_contain_text("1 failed call")
     await expect(page.get_by_role("button", name="Rerun failed")).to_be_visible()
     await page.goto("/evaluations")
     line = page.get_by_role("row", name=re.compile("First try"))
@@ -165,6 +165,27 @@ async def test_a_rejected_evaluation_leads_to_the_invalid_field(
     await wait_for_state(page)
 
 
+async def test_the_summary_shows_how_many_answers_were_not_scored_and_why(page: Page, site: ServerProcess) -> None:
+    rows = [{"country": "Norway"}, {"country": "Ghana"}, {"country": "Atlantis", "expected": "?"}]
+    set_id = await create_testset(site, "Gaps", country_rows(rows))
+    evaluators = [{"key": "contains"}, {"key": "short"}]
+    ev = await run_evaluation(site, name="Gaps", testset={"id": set_id}, variants=ATLAS_VARIANTS, evaluators=evaluators)
+    await page.goto(f"/evaluations/{ev}")
+    line = page.get_by_role("region", name="Summary").get_by_role("row", name=re.compile("^long"))
+    await expect(line.get_by_role("button", name="1 failed call")).to_be_visible()
+    contains, broken = line.get_by_role("cell").nth(0), line.get_by_role("cell").nth(1)
+    await expect(contains).to_contain_text(
+        re.compile("7 scored.*2 not scored.*Most often: the row has no expected answer")
+    )
+    await expect(broken).to_contain_text(re.compile("7 scored.*2 not scored2 evaluator errors.*KeyError: 'region'"))
+    await take_screenshots(page, "evaluation-not-scored")
+    await broken.get_by_role("button", name="2 evaluator errors").click()
+    await expect(result_rows(page)).to_have_count(2)
+    await page.goto("/evaluations")
+    await expect(page.get_by_role("row", name=re.compile("Gaps"))).to_contain_text("2 not scored")
+    await take_screenshots(page, "evaluations-list-not-scored")
+
+
 async def test_figures_lead_to_results_and_results_to_their_answers(page: Page, site: ServerProcess) -> None:
     set_id = await create_testset(site, "Regions", country_rows())
     request = {
@@ -185,7 +206,7 @@ async def test_figures_lead_to_results_and_results_to_their_answers(page: Page, 
     await take_screenshots(page, "evaluation")
     await figures.get_by_role("combobox", name="Group by").select_option("")
 
-    await figures.get_by_role("row", name=re.compile("^short")).get_by_role("button", name="3 failed").click()
+    await figures.get_by_role("row", name=re.compile("^short")).get_by_role("button", name="3 not passed").click()
     await expect(result_rows(page)).to_have_count(3)
     await expect(page).to_have_url(re.compile(r"variant=short&evaluator=contains&passed=no"))
     await page.reload()

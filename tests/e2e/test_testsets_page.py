@@ -418,6 +418,19 @@ async def test_answers_and_traces_can_be_added_to_a_test_set(page: Page) -> None
     await expect(cell(page, 0, 0)).to_contain_text("I need a holiday")
     testset = page.url.rpartition("/")[2]
 
+    # The answer goes where the test set has its answers already.
+    own_set = await create_testset(page, "Own column", [{"question": "Who are you?", "correct_answer": "Eliza"}])
+    await page.goto("/traces")
+    await page.get_by_role("grid").locator("[data-place]").filter(has_text="holiday").first.click()
+    await page.get_by_role("button", name="Add to test set").click()
+    await dialog.get_by_role("combobox", name="Test set").select_option(own_set)
+    await dialog.get_by_role("button", name="Add", exact=True).click()
+    await expect(done).to_contain_text("correct_answer")
+    assert [sorted(row["data"]) for row in await rows_of(page, own_set)] == [
+        ["correct_answer", "question"],
+        ["correct_answer", "messages"],
+    ]
+
     # A trace added as a script, then removed again.
     await page.goto("/traces")
     await page.get_by_role("grid").locator("[data-place]").filter(has_text="holiday").first.click()

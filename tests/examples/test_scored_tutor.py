@@ -25,9 +25,9 @@ def test_the_gate_passes_a_pass_rate_above_its_threshold(capsys: pytest.CaptureF
 
     assert run_palaver(command) == 0
     assert capsys.readouterr().out == (
-        "variant  evaluator    passed  95% CI        mean   rows  not scored  flaky\n"
-        "sums     contains     75.0%   30.1 to 95.4  0.750  4     0           -\n"
-        "         shows_steps  75.0%   30.1 to 95.4  0.500  4     0           -\n"
+        "variant  evaluator    passed  95% CI        mean   scored  not scored  failed calls  flaky\n"
+        "sums     contains     75.0%   30.1 to 95.4  0.750  4       0           0             -\n"
+        "         shows_steps  75.0%   30.1 to 95.4  0.500  4       0           0             -\n"
     )
 
 

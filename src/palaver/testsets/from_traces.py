@@ -31,14 +31,17 @@ class RecordedCall(NamedTuple):
     """The value that the workflow returned; UNSET if the workflow is a chat."""
 
 
-def make_row(call: RecordedCall, columns: Mapping[str, str] | None = None) -> RowData:
-    """Make the row of one call. `columns` renames its columns."""
+def make_row(
+    call: RecordedCall, columns: Mapping[str, str] | None = None, *, expected_column: str = EXPECTED_COLUMN
+) -> RowData:
+    """Make the row of one call. `columns` renames its columns; by default, the answer is in `expected_column`."""
     cells: list[tuple[str, Any]] = [*call.inputs.items()]
     if call.messages:
         cells.insert(0, (MESSAGES_COLUMN, encode_messages(call.messages)))
     expected = call.value if call.value is not UNSET else expected_value(call.reply)
     if expected is not UNSET:
         cells.append((EXPECTED_COLUMN, expected))
+        columns = {EXPECTED_COLUMN: expected_column, **(columns or {})}
     return _rename_columns(cells, columns or {})
 
 

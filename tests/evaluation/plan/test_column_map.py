@@ -51,7 +51,7 @@ def test_columns_are_mapped_as_in_the_cases_shared_with_the_web_page(case: dict[
         assert refused.value.pointer == "/map/messages"
     else:
         result = map_columns(wanted, case["columns"], tutor, answers=case.get("answers", ()), gaps=case.get("gaps", ()))
-        assert result == ColumnMap(**case["found"])
+        assert result == msgspec.convert(case["found"], ColumnMap)
 
 
 def test_a_chat_gets_the_messages_column_and_the_inputs_it_declares() -> None:
@@ -97,7 +97,7 @@ def test_a_workflow_that_takes_any_input_gets_all_remaining_columns() -> None:
     result = map_columns(ColumnMapInput(), kinds, OPEN_CHAT, answers={"old"})
 
     assert result == ColumnMap(
-        messages="messages", expected="expected", inputs={"reference": "reference", "topic": "topic"}
+        messages="messages", expected="expected", expected_fallbacks=("reference",), inputs={"topic": "topic"}
     )
 
 
@@ -117,17 +117,22 @@ def test_a_workflow_without_an_input_schema_gets_all_columns() -> None:
 @pytest.mark.parametrize(
     "columns",
     [
-        ["reference", "ground_truth", "correct_answer", "expected_output", "expected"],
-        ["reference", "ground_truth", "correct_answer", "expected_output"],
-        ["reference", "ground_truth", "correct_answer"],
-        ["reference", "ground_truth"],
-        ["reference"],
+        ["output", "answer", "reference", "ground_truth", "correct_answer", "expected_output", "expected"],
+        ["output", "answer", "reference", "ground_truth", "correct_answer", "expected_output"],
+        ["output", "answer", "reference", "ground_truth", "correct_answer"],
+        ["output", "answer", "reference", "ground_truth"],
+        ["output", "answer", "reference"],
+        ["output", "answer"],
+        ["output"],
     ],
 )
-def test_the_expected_column_is_the_first_of_five_known_names(columns: list[str]) -> None:
+def test_the_expected_column_is_the_first_of_seven_known_names_and_the_others_are_fallbacks(columns: list[str]) -> None:
     kinds = dict.fromkeys(["text", *columns], "text")
+    first, *others = reversed(columns)
 
-    assert map_columns(ColumnMapInput(), kinds, PLAIN) == ColumnMap(expected=columns[-1], inputs={"text": "text"})
+    assert map_columns(ColumnMapInput(), kinds, PLAIN) == ColumnMap(
+        expected=first, expected_fallbacks=tuple(others), inputs={"text": "text"}
+    )
 
 
 def test_a_script_column_is_mapped_for_a_chat_and_is_never_an_input() -> None:
@@ -142,7 +147,9 @@ def test_an_explicit_mapping_wins_and_null_maps_no_column() -> None:
     wanted = ColumnMapInput(messages="talk", expected=None, inputs={"subject": "topic"})
 
     assert map_columns(wanted, kinds, CHAT) == ColumnMap(messages="talk", inputs={"subject": "topic"})
-    assert map_columns(ColumnMapInput(messages=None, inputs=None), kinds, CHAT) == ColumnMap(expected="expected")
+    assert map_columns(ColumnMapInput(messages=None, expected="answer", inputs=None), kinds, CHAT) == ColumnMap(
+        expected="answer"
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,3 +191,11 @@ def test_an_answer_column_is_mapped_with_messages_expected_and_inputs() -> None:
     ) == ColumnMap(expected="expected", inputs={"t": "topic"})
     with pytest.raises(InvalidValue, match="Column 'gone' not found"):
         map_answer_columns(ColumnMapInput(inputs={"t": "gone"}), kinds, "old")
+
+
+def test_recorded_answers_are_never_compared_with_recorded_answers_unless_requested() -> None:
+    kinds = {"question": "text", "answer": "text", "output": "text"}
+
+    assert map_answer_columns(ColumnMapInput(), kinds, "output", answers={"output", "answer"}).expected is None
+    assert map_answer_columns(ColumnMapInput(), kinds, "output", answers={"output"}).expected == "answer"
+    assert map_answer_columns(ColumnMapInput(expected="output"), kinds, "output").expected == "output"

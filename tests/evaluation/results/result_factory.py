@@ -1,5 +1,6 @@
 """Result arrays, from outcomes row by row."""
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -19,6 +20,10 @@ from palaver.testsets.rows import format_row_id
 
 CellOutcome = bool | float | tuple[bool, float] | Literal["failed", "error", "skipped", "pending"]
 """The outcome of a cell: passed, a score, both, or neither."""
+REASONS = {
+    "error": "needs_text: it is an object",
+    "skipped": "no_expected: the row has no expected answer",
+}
 
 
 def pack_rows(*ids: int, content: int = 0) -> bytes:
@@ -45,6 +50,7 @@ def results(
     shape = GridShape(len(first), len(variants), len(first[0][0]) if first else 1)
     cells: dict[int, tuple[int, str, float | None, float | None]] = {}
     scores: list[tuple[int, str, int, str, bool | None, float | None]] = []
+    reasons = defaultdict[tuple[int, int], Counter[tuple[str, str]]](Counter)
     for evaluator, (name, row_outcomes) in enumerate(outcomes.items()):
         flat = [
             outcome for row_outcome in row_outcomes for variant_outcome in row_outcome for outcome in variant_outcome
@@ -58,6 +64,7 @@ def results(
                     pass
                 case "error" | "skipped":
                     scores.append((evaluator, name, cell, outcome, None, None))
+                    reasons[evaluator, cell // shape.repeats % shape.variants][outcome, REASONS[outcome]] += 1
                 case bool():
                     scores.append((evaluator, name, cell, "scored", outcome, float(outcome)))
                 case tuple():
@@ -69,7 +76,7 @@ def results(
         load_score_arrays(scores, shape),
     )
     packed_rows = pack_rows(*range(1, shape.rows + 1)) if rows is None else rows
-    return ResultArrays(id, shape, packed_rows, variants, *columns, failed_as)
+    return ResultArrays(id, shape, packed_rows, variants, *columns, failed_as, reasons)
 
 
 def approximately(value: float, within: float | None = None) -> Any:

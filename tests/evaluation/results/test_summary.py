@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 
-from palaver.evaluation.results.figures import EvaluatorSummary, Latencies, SliceSummary, VariantSummary
+from palaver.evaluation.results.figures import (
+    EvaluatorSummary,
+    Latencies,
+    SliceSummary,
+    VariantSummary,
+    reason_text,
+)
 from palaver.evaluation.results.statistics import bootstrap_intervals, wilson_interval
 from palaver.evaluation.results.summary import slice_rows, summarize
-from tests.evaluation.results.result_factory import approximately, large_results, results, single_repeat
+from tests.evaluation.results.result_factory import CellOutcome, approximately, large_results, results, single_repeat
 from tests.growth import assert_linear
 
 
@@ -26,6 +32,9 @@ def test_an_evaluation_is_summarized_by_variant_and_evaluator() -> None:
                 EvaluatorSummary(
                     name="exact",
                     n=4,
+                    scored=3,
+                    unscored=2,
+                    unscored_reason="it is an object",
                     errors=1,
                     skipped=1,
                     pass_rate=0.5,
@@ -58,6 +67,9 @@ def test_repeats_are_averaged_per_row() -> None:
     assert actual == EvaluatorSummary(
         name="exact",
         n=3,
+        scored=7,
+        unscored=1,
+        unscored_reason="it is an object",
         errors=1,
         skipped=0,
         pass_rate=approximately(shares.mean()),
@@ -94,6 +106,53 @@ def test_an_evaluation_without_scores_has_no_figures() -> None:
         None,
         None,
     )
+
+
+def test_the_most_frequent_reason_of_a_variant_without_scores_is_given_in_words() -> None:
+    outcomes: list[list[list[CellOutcome]]] = [
+        [["skipped"], [True]],
+        [["error"], ["error"]],
+        [["skipped"], [True]],
+        [["failed"], ["pending"]],
+    ]
+    first, second = summarize(results({"exact": outcomes}, variants=("base", "new"))).variants
+
+    assert [(one.scored, one.unscored, one.unscored_reason) for one in (*first.evaluators, *second.evaluators)] == [
+        (0, 3, "the row has no expected answer"),
+        (2, 1, "it is an object"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("no_expected: the row has no expected answer", "the row has no expected answer"),
+        ("evaluator_failed: KeyError: 'x'", "KeyError: 'x'"),
+        ("provider_failed: local could not be reached.\nSee the log.", "local could not be reached"),
+        ("refusal", "refusal"),
+        ("Sorry: no", "Sorry: no"),
+        ("", ""),
+    ],
+)
+def test_a_reason_in_words_has_no_code(reason: str, text: str) -> None:
+    assert reason_text(reason) == text
+
+
+def test_a_named_score_that_is_missing_counts_as_not_scored() -> None:
+    rules = {
+        "rules": single_repeat("pending", "pending", "error", "failed"),
+        "rules.a": single_repeat(True, True, "pending", "failed"),
+        "rules.b": single_repeat(True, "pending", "pending", "failed"),
+    }
+    run = results(rules)
+    scores = [arrays._replace(evaluator=0) for arrays in run.scores]
+    (variant,) = summarize(run._replace(scores=scores)).variants
+
+    assert [(one.name, one.scored, one.unscored, one.unscored_reason) for one in variant.evaluators] == [
+        ("rules", 0, 1, "it is an object"),
+        ("rules.a", 2, 1, "it is an object"),
+        ("rules.b", 1, 2, "it is an object"),
+    ]
 
 
 def test_variants_are_summarized_separately() -> None:

@@ -35,6 +35,25 @@ def test_columns_missing_from_the_row_are_left_out() -> None:
     assert read_cell_input({"c": 1}, variant(map=ColumnMap())).history == ()
 
 
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"expected": "a", "answer": "b"}, "a"),
+        ({"answer": "b"}, "b"),
+        ({"expected": None, "answer": "b"}, "b"),
+        ({"expected": "", "answer": "b"}, "b"),
+        ({"expected": False, "answer": "b"}, False),
+        ({"expected": None}, None),
+        ({"expected": "", "answer": None}, ""),
+        ({"q": "x"}, UNSET),
+    ],
+)
+def test_the_expected_answer_is_the_first_that_the_row_has(row: dict[str, Any], expected: Any) -> None:
+    columns = ColumnMap(expected="expected", expected_fallbacks=("reference", "answer"))
+
+    assert read_cell_input(row, variant(map=columns)).expected == expected
+
+
 def test_a_script_takes_precedence_over_messages() -> None:
     cell_input = read_cell_input({"script": {"turns": [{"user": "One"}, {"user": "Two"}]}, "messages": "Hi"}, VARIANT)
 

@@ -88,6 +88,9 @@ async def test_a_summary_has_the_figures_of_each_variant_and_evaluator(
             {
                 "name": "exact_match",
                 "n": 3,
+                "scored": 3,
+                "unscored": 0,
+                "unscored_reason": None,
                 "errors": 0,
                 "skipped": 0,
                 "pass_rate": pytest.approx(2 / 3),

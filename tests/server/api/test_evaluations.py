@@ -25,7 +25,7 @@ BODY: dict[str, Any] = {
     "evaluators": [{"key": "exact_match"}, {"key": "regex", "name": "starts", "parameters": {"pattern": "^[A-Z0-9]"}}],
     "repeats": 2,
 }
-UNMAPPED = dict.fromkeys(["history", "script", "spoken"])
+UNMAPPED: dict[str, Any] = {**dict.fromkeys(["history", "script", "spoken"]), "expected_fallbacks": []}
 """Targets that no column is mapped to."""
 
 

@@ -146,6 +146,48 @@ async def test_redaction_rules_for_test_sets_are_applied(database: Database) -> 
     assert answer.json()["data"]["messages"][0]["content"].startswith("I am ")
 
 
+@pytest.mark.parametrize(
+    ("row", "renamed", "column"),
+    [
+        ({"question": "hi", "expected": "a"}, {}, "expected"),
+        ({"question": "hi", "correct_answer": "a"}, {}, "correct_answer"),
+        ({"question": "hi", "reference": "a"}, {}, "reference"),
+        ({"question": "hi", "Answer": "a"}, {}, "Answer"),
+        ({"input": "hi", "output": "a"}, {}, "output"),
+        ({"question": "hi", "output": "a", "reference": "b"}, {}, "reference"),
+        ({"question": "hi", "solution": "a"}, {}, "expected"),
+        ({"question": "hi", "reference": "a"}, {"expected": "solution"}, "solution"),
+        ({"question": "hi", "reference": "a"}, {"messages": "reference"}, "expected"),
+    ],
+)
+async def test_the_answer_is_added_to_the_column_with_the_test_sets_expected_answers(
+    http: httpx.AsyncClient, database: Database, row: dict[str, Any], renamed: dict[str, str], column: str
+) -> None:
+    await create_conversation(database, "hi", "hello")
+    testset = await create_testset(http, row)
+    answer = await add_rows_from(http, testset, {"kind": "conversation", "id": "conv_1"}, columns=renamed)
+
+    messages = renamed.get("messages", "messages")
+    assert answer.json()["data"] == {
+        messages: [{"role": "user", "content": "hi"}],
+        column: {"role": "assistant", "content": "hello"},
+    }
+
+
+async def test_an_input_of_the_call_is_not_the_column_of_expected_answers(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    thread = new_thread(inputs={"answer": "by mail"})
+    await database.write(threads.create_thread, "default", thread, [user("hi", "u1"), assistant("hello", "a1")])
+    testset = await create_testset(http, {"messages": "hi", "answer": "by phone"})
+    added = (await add_rows_from(http, testset, {"kind": "conversation", "id": "conv_1"})).json()["data"]
+
+    assert {name: added[name] for name in ("answer", "expected")} == {
+        "answer": "by mail",
+        "expected": {"role": "assistant", "content": "hello"},
+    }
+
+
 # Traces
 
 
@@ -234,6 +276,31 @@ async def test_the_answer_of_a_result_is_accepted_as_the_expected_value(
     assert (same.status_code, same.json()["unchanged"]) == (200, True)
     assert (elsewhere.json()["data"], elsewhere.json()["rows"]) == (accepted, 1)
     assert error(script) == (422, "invalid_value", "/as")
+
+
+async def test_the_answer_of_a_result_is_added_to_the_expected_column_of_another_test_set(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    testset = await create_testset(http, {"q": "one", "answer": "old"})
+    rows = (await http.get(f"/api/testsets/{testset}/revisions/head/rows")).json()["data"]
+    await store_evaluation(database, testset, rows[0]["id"])
+    other = {"name": "other", "rows": [{"data": {"q": "three", "reference": "old"}}]}
+    other_id = (await http.post("/api/testsets", json=other)).json()["id"]
+    added = await add_rows_from(http, other_id, {"kind": "result", "run": "ev_1", "result": "cell_2"})
+
+    assert added.json()["data"] == {"q": "one", "reference": {"role": "assistant", "content": "better"}}
+
+
+async def test_the_answer_is_added_to_the_column_that_an_evaluation_used_as_expected(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    await create_conversation(database, "hi", "hello")
+    testset = await create_testset(http, {"q": "one", "answer": "by ann", "reference": "a page"})
+    rows = (await http.get(f"/api/testsets/{testset}/revisions/head/rows")).json()["data"]
+    await store_evaluation(database, testset, rows[0]["id"])
+    added = await add_rows_from(http, testset, {"kind": "conversation", "id": "conv_1"})
+
+    assert added.json()["data"]["answer"] == {"role": "assistant", "content": "hello"}
 
 
 # Rejected requests

@@ -2076,6 +2076,8 @@ export interface components {
             script?: string | null;
             spoken?: string | null;
             expected?: string | null;
+            /** @default [] */
+            expected_fallbacks?: string[];
             inputs?: {
                 [key: string]: string;
             };
@@ -2342,6 +2344,9 @@ export interface components {
         EvaluatorSummary: {
             name: string;
             n: number;
+            scored: number;
+            unscored: number;
+            unscored_reason: string | null;
             errors: number;
             skipped: number;
             pass_rate: number | null;

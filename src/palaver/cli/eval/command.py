@@ -139,6 +139,12 @@ _POSITIVE, _SHARE = click.FloatRange(0, min_open=True), click.FloatRange(0, 1)
     "--compare", metavar="EVAL|last", help="Evaluation to compare with; last for the latest one of this test set."
 )
 @click.option("--fail-under", multiple=True, metavar="[NAME=]RATE", help="Fail if the pass rate is below RATE.")
+@click.option(
+    "--allow-unscored",
+    multiple=True,
+    metavar="[NAME=]N%",
+    help="Let gates pass with up to N% of the answers not scored (default: 0%).",
+)
 @click.option("--max-regressions", type=click.IntRange(0), metavar="N", help="Fail if more than N rows regress.")
 @click.option("--fail-on", type=click.Choice(["worse"]), help="Fail if a variant is significantly worse.")
 @click.option("--strict", is_flag=True, help="Apply gates to the worst-case bound of the 95% confidence interval.")
@@ -157,8 +163,12 @@ def command(target: str | None, testset: str | None, **flags: Any) -> int:
     an installed package. No server is needed. Without --db, nothing is stored,
     unless you use a stored test set, a stored variant or --compare.
 
-    Exit code 0: all gates passed; 1: a gate or the evaluation failed; 2: usage
-    error.
+    A gate fails if an evaluator did not score all answers, for example because
+    rows have no expected answer. --allow-unscored 5% permits this for up to 5%
+    of the answers, --allow-unscored citations=5% for one evaluator.
+
+    Exit code 0: all gates passed; 1: a gate or the evaluation failed; 2: an
+    evaluator raised an error, or usage error.
 
     \b
     Examples:
@@ -167,6 +177,7 @@ def command(target: str | None, testset: str | None, **flags: Any) -> int:
       palaver eval app.py q.csv -e exact_match --variant 'new:{"style": "short"}'
       palaver eval app.py q.csv -e exact_match --compare last --max-regressions 0
       palaver eval app.py q.csv -e contains --map messages=text --fail-under 0.8
+      palaver eval app.py q.csv -e contains --fail-under 0.8 --allow-unscored 5%
     """
     try:
         return _list_evaluators(target) if flags["evaluators"] else _evaluate(target, testset, flags)
@@ -224,8 +235,12 @@ def _print_outcome(outcome: "EvalOutcome", flags: Mapping[str, Any]) -> int:
     else:
         eval_report.print_outcome(outcome)
     eval_report.print_failed_gates(outcome.failed)
+    for line in outcome.evaluator_failures:
+        click.echo(f"error: {printable(line, 500)}", err=True)
     if outcome.evaluation.state == "cancelled":
         return 130
+    if outcome.evaluator_failures:
+        return 2
     return 0 if outcome.evaluation.state in ("succeeded", "partly") and not outcome.failed else 1
 
 
@@ -248,11 +263,12 @@ def _load_registry(target: str) -> "tuple[Registry, Workflow]":
 def _build_request(workflow: "Workflow", testset: str, flags: Mapping[str, Any]) -> "EvalRequest":
     from palaver.cli.eval.runner import EvalRequest, find_file
     from palaver.evaluation.plan.request import Limits, NewEvaluation, RowSelection, TestsetInput
-    from palaver.evaluation.results.gates import Gates, parse_fail_under
+    from palaver.evaluation.results.gates import Gates, parse_allow_unscored, parse_fail_under
 
     name = workflow.description.name
     try:
         min_rate, min_rates = parse_fail_under(flags["fail_under"])
+        max_unscored, allow_unscored = parse_allow_unscored(flags["allow_unscored"])
     except InvalidValue as error:
         raise click.UsageError(error.message) from None
     has_comparison = flags["compare"] is not None or len(flags["variant"]) > 1
@@ -290,6 +306,8 @@ def _build_request(workflow: "Workflow", testset: str, flags: Mapping[str, Any])
             max_regressions=flags["max_regressions"],
             fail_on_worse=flags["fail_on"] == "worse",
             strict=flags["strict"],
+            max_unscored=max_unscored,
+            allow_unscored=allow_unscored,
         ),
     )
 

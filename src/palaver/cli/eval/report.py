@@ -15,6 +15,7 @@ from palaver.evaluation.results.export.report import (
     format_measure,
     format_number,
     format_percent,
+    unscored_lines,
 )
 from palaver.evaluation.results.figures import Comparison, EvaluatorSummary
 from palaver.outbound import printable
@@ -22,7 +23,17 @@ from palaver.outbound import printable
 if TYPE_CHECKING:
     from palaver.cli.eval.runner import EvalOutcome
 
-_SUMMARY_COLUMNS = ("variant", "evaluator", "passed", "95% CI", "mean", "rows", "not scored", "flaky")
+_SUMMARY_COLUMNS = (
+    "variant",
+    "evaluator",
+    "passed",
+    "95% CI",
+    "mean",
+    "scored",
+    "not scored",
+    "failed calls",
+    "flaky",
+)
 _STATE_TEXTS = {
     "queued": "error: The evaluation did not start",
     "running": "error: The evaluation did not finish",
@@ -35,11 +46,13 @@ _COMPARISON_COLUMNS = ("evaluator", "verdict", "base", "candidate", "difference"
 def print_outcome(outcome: "EvalOutcome") -> None:
     evaluation = outcome.evaluation
     rows = [
-        _summary_row(variant.name if index == 0 else "", item)
+        _summary_row(variant.name if index == 0 else "", item, variant.failed)
         for variant in outcome.summary.variants
         for index, item in enumerate(variant.evaluators)
     ]
     _print_table(_SUMMARY_COLUMNS, rows)
+    for line in unscored_lines(outcome.summary):
+        echo(printable(line, 500))
     for variant in outcome.summary.variants:
         if variant.failed:
             treatment = "scored as failed" if outcome.plan.failed_as == "not_passed" else "excluded from the scores"
@@ -77,24 +90,25 @@ def encode_outcome(outcome: "EvalOutcome") -> bytes:
         "variants": outcome.summary.variants,
         "comparisons": outcome.comparisons,
         "gates": outcome.failed,
-        "passed": not outcome.failed,
+        "evaluator_failures": outcome.evaluator_failures,
+        "passed": not outcome.failed and not outcome.evaluator_failures,
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2)
 
 
-def _summary_row(variant: str, summary: EvaluatorSummary) -> list[str]:
+def _summary_row(variant: str, summary: EvaluatorSummary, failed_calls: int) -> list[str]:
     has_pass_rate = summary.pass_rate is not None
     interval = format_interval(summary.pass_ci) if has_pass_rate else format_interval(summary.mean_ci, "mean")
     flaky = NO_VALUE if summary.flaky is None else str(summary.flaky)
-    unscored = str(summary.errors + summary.skipped)
     return [
         variant,
         summary.name,
         format_percent(summary.pass_rate),
         interval,
         format_number(summary.mean),
-        str(summary.n),
-        unscored,
+        str(summary.scored),
+        str(summary.unscored),
+        str(failed_calls),
         flaky,
     ]
 

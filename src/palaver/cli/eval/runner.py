@@ -27,7 +27,7 @@ from palaver.evaluation.plan.request import NewEvaluation, TestsetInput
 from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.evaluation.results.export.report import describe_cell_error
 from palaver.evaluation.results.figures import Comparison, EvaluationSummary
-from palaver.evaluation.results.gates import Gates, check_gate_names, failed_gates
+from palaver.evaluation.results.gates import Gates, check_gate_names, failed_evaluators, failed_gates
 from palaver.evaluation.runner.local import LocalRunner
 from palaver.evaluation.runner.progress import EvaluationProgress, estimate_progress
 from palaver.server.evaluation import create_evaluator_context, create_planner
@@ -217,6 +217,8 @@ class EvalOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Failed gates, a line each."""
     failures: list[str]
     """Errors of the first failed calls."""
+    evaluator_failures: list[str]
+    """Evaluators that failed, a line each."""
     note: str | None = None
     """Why nothing was compared."""
 
@@ -248,6 +250,7 @@ async def load_outcome(
         summary=figures,
         comparisons=comparisons,
         failed=failed_gates(gates, figures, comparisons),
+        evaluator_failures=failed_evaluators(gates, results, figures),
         failures=[
             f"{item.row}, {plan.variants[item.variant].name}: {describe_cell_error(item)}" for item in failed_cells.data
         ],

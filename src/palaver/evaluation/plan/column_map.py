@@ -4,7 +4,7 @@ Columns that the request names are checked; others are derived from the columns 
 shows the same mapping before a run (web/src/pages/evaluations): tests/evaluation/plan/mapping_cases.json tests both.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 from msgspec import UNSET, UnsetType
@@ -17,7 +17,7 @@ from palaver.evaluation.plan.request import ColumnMapInput
 
 USER_TEXT_NAMES = ("question", "input", "prompt", "query", "message", "user_message", "user_input", "text", "q", "user")
 """Usual names of a column of user texts, in order of preference. `user` is last: it may hold names of people."""
-_ANSWER_NAMES = frozenset({"answer", "output", "response", "completion"})
+_ANSWER_NAMES = frozenset({"response", "completion"})
 """Usual names of answer columns, besides EXPECTED_NAMES."""
 _CONVERSATION_KINDS = frozenset({"chat", "message", "script"})
 """If a column holds whole conversations, no text column is guessed."""
@@ -48,7 +48,15 @@ def _text_columns(kinds: Mapping[str, str], reserved: Collection[str | None]) ->
     return [name for name, kind in kinds.items() if kind == "text" and name not in reserved]
 
 
-EXPECTED_NAMES = ("expected", "expected_output", "correct_answer", "ground_truth", "reference")
+EXPECTED_NAMES = (
+    "expected",
+    "expected_output",
+    "correct_answer",
+    "ground_truth",
+    "reference",
+    "answer",
+    "output",
+)
 """Usual names of the expected answer, in order of preference."""
 _MESSAGE_KINDS = frozenset({"chat", "message", "text", "mixed"})
 """Kinds of columns that can be sent to a chat as messages."""
@@ -73,13 +81,14 @@ def map_columns(
     are columns that are empty in some rows.
     """
     script = _script_column(wanted.script, kinds, workflow)
-    expected = _expected_column(wanted.expected, kinds)
     workflow_inputs = _input_properties(workflow)
-    # A column with another role is not the user's text.
-    assigned = {expected, wanted.history or None, *(wanted.inputs or {}).values(), *answers, *workflow_inputs}
+    # A column with another role is neither the expected answer nor the user's text.
+    other_roles = {*(wanted.inputs or {}).values(), *answers, *workflow_inputs}
+    expected = _expected_columns(wanted, kinds, other_roles)
+    assigned = {*expected, wanted.history or None, *other_roles}
     messages = _messages_column(wanted.messages, kinds, workflow, script=script, assigned=assigned)
     history = _history_column(wanted.history, kinds, workflow, messages)
-    reserved = {messages, history, script, expected, *(name for name in answers if name not in workflow_inputs)}
+    reserved = {messages, history, script, *expected, *(name for name in answers if name not in workflow_inputs)}
     inputs = _input_columns(wanted.inputs, kinds, workflow, [name for name in kinds if name not in reserved])
     _check_required(workflow, inputs)
     # A fallback is used only next to a certain match, never next to a guess.
@@ -92,25 +101,35 @@ def map_columns(
         script=script,
         # In rows that have messages, this column stays an input.
         spoken=find_named_text_column(kinds, reserved=assigned | reserved) if is_certain and has_gaps else None,
-        expected=expected,
+        expected=next(iter(expected), None),
+        expected_fallbacks=tuple(expected[1:]),
         inputs=inputs,
     )
 
 
-def map_answer_columns(wanted: ColumnMapInput, kinds: ColumnKinds, column: str) -> ColumnMap:
-    """Map columns for recorded answers; messages and inputs are only shown."""
+def map_answer_columns(
+    wanted: ColumnMapInput, kinds: ColumnKinds, column: str, *, answers: Collection[str] = ()
+) -> ColumnMap:
+    """Map columns for recorded answers; messages and inputs are only shown. `answers` are those of all variants."""
     messages = _checked_column(wanted.messages, kinds, "/map/messages")
     history = _checked_column(wanted.history, kinds, "/map/history") or None
     script = _checked_column(wanted.script, kinds, "/map/script") or None
-    expected = _expected_column(wanted.expected, kinds)
+    expected = _expected_columns(wanted, kinds, {column, *answers, *(wanted.inputs or {}).values()})
     if messages is UNSET:
         messages = _only_column_of_kind("chat", kinds, other_than=column)
-    reserved = {messages, history, script, expected, column}
+    reserved = {messages, history, script, *expected, column}
     requested = wanted.inputs or {}
     for name, from_column in requested.items():
         check_column(from_column, kinds, f"/map/inputs/{json.escape_pointer(name)}")
     inputs = dict(requested) if wanted.inputs is not UNSET else {name: name for name in kinds if name not in reserved}
-    return ColumnMap(messages=messages, history=history, script=script, expected=expected, inputs=inputs)
+    return ColumnMap(
+        messages=messages,
+        history=history,
+        script=script,
+        expected=next(iter(expected), None),
+        expected_fallbacks=tuple(expected[1:]),
+        inputs=inputs,
+    )
 
 
 # Each part of a call
@@ -173,9 +192,19 @@ def _history_column(
     return _HISTORY if is_payload else None
 
 
-def _expected_column(requested: str | UnsetType | None, kinds: ColumnKinds) -> str | None:
-    column = _checked_column(requested, kinds, "/map/expected")
-    return next((name for name in EXPECTED_NAMES if name in kinds), None) if column is UNSET else column
+def find_expected_columns(names: Iterable[str], other_roles: Collection[str | None] = ()) -> list[str]:
+    """Return the columns with a usual name, the preferred one first, except those with another role."""
+    candidates = [name for name in names if name not in other_roles]
+    return [name for usual_name in EXPECTED_NAMES for name in candidates if name.lower() == usual_name]
+
+
+def _expected_columns(wanted: ColumnMapInput, kinds: ColumnKinds, other_roles: Collection[str]) -> list[str]:
+    """Return the requested column, or those with a usual name: each row uses the first that it has."""
+    column = _checked_column(wanted.expected, kinds, "/map/expected")
+    if column is not UNSET:
+        return [] if column is None else [column]
+    requested = (wanted.messages or None, wanted.history or None, wanted.script or None)
+    return find_expected_columns(kinds, {*requested, *other_roles})
 
 
 def _input_columns(

@@ -22,8 +22,15 @@ class ColumnMap(msgspec.Struct, frozen=True, kw_only=True):
     spoken: str | None = None
     """Column with the user's text, used in rows that have neither messages nor a script."""
     expected: str | None = None
+    expected_fallbacks: tuple[str, ...] = ()
+    """Columns with the expected answer in rows where `expected` is empty, in order of preference."""
     inputs: Mapping[str, str] = {}
     """Column by input name."""
+
+    def expected_column(self, row: Mapping[str, Any]) -> str | None:
+        """Return the first column in which the row has an expected answer; `expected` if it has none."""
+        names = () if self.expected is None else (self.expected, *self.expected_fallbacks)
+        return next((name for name in names if row.get(name) not in (None, "")), self.expected)
 
 
 class PlannedVariant(msgspec.Struct, frozen=True, kw_only=True):

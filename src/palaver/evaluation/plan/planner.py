@@ -5,7 +5,7 @@ cells.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -119,7 +119,7 @@ class EvaluationPlanner:
         has_chat = any(variant.is_chat for variant in with_workflow.values())
         return [
             with_workflow.get(index)
-            or _plan_recorded_variant(request, wanted, index, revision.kinds, has_chat=has_chat)
+            or _plan_recorded_variant(request, wanted, index, revision.kinds, answers, has_chat=has_chat)
             for index, wanted in requests
         ]
 
@@ -161,7 +161,13 @@ class EvaluationPlanner:
 
 
 def _plan_recorded_variant(
-    request: NewEvaluation, requested: VariantInput, index: int, kinds: ColumnKinds, *, has_chat: bool
+    request: NewEvaluation,
+    requested: VariantInput,
+    index: int,
+    kinds: ColumnKinds,
+    answers: Collection[str],
+    *,
+    has_chat: bool,
 ) -> PlannedVariant:
     """Plan a variant whose answers are recorded in a column.
 
@@ -179,7 +185,7 @@ def _plan_recorded_variant(
         column=column,
         is_chat=kind in ("chat", "message") or (kind in ("text", "mixed") and has_chat),
         is_chat_source="derived",
-        map=map_answer_columns(request.map, kinds, column),
+        map=map_answer_columns(request.map, kinds, column, answers=answers),
     )
 
 

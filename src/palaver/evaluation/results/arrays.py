@@ -10,8 +10,8 @@ A cell without a tuple has not ended. The rest of the server does not need numpy
 are read.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import NamedTuple, TypeVar
 
@@ -77,12 +77,15 @@ class ResultArrays(NamedTuple):
     cells: CellArrays
     scores: Sequence[ScoreArrays]
     failed_as: FailedAs = "not_passed"
+    reasons: Mapping[tuple[int, int], Counter[tuple[str, str]]] = {}
+    """Why there is no score: counts by status and reason, for each evaluator and variant (their indexes)."""
 
     @property
     def size(self) -> int:
         """Approximate size in bytes."""
         score_columns = [column for scores in self.scores for column in (scores.status, scores.passed, scores.score)]
-        return len(self.rows) + sum(column.nbytes for column in (*self.cells, *score_columns))
+        reasons = sum(len(reason) for counts in self.reasons.values() for _, reason in counts)
+        return len(self.rows) + reasons + sum(column.nbytes for column in (*self.cells, *score_columns))
 
 
 class CountedScores(NamedTuple):

@@ -1,5 +1,6 @@
 """Values of summaries and comparisons. All intervals are 95%."""
 
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -7,6 +8,16 @@ import msgspec
 Interval = tuple[float, float]
 Measure = Literal["pass_rate", "mean"]
 Verdict = Literal["worse", "better", "same", "unclear"]
+
+
+_REASON_CODE = re.compile(r"[a-z][a-z0-9_]*: ")
+
+
+def reason_text(reason: str) -> str:
+    """Return the first line of a skip's or an error's reason in words, without its code."""
+    code = _REASON_CODE.match(reason)
+    words = reason if code is None else reason[code.end() :]
+    return words.partition("\n")[0].removesuffix(".")
 
 
 # Summaries
@@ -36,9 +47,16 @@ class EvaluatorSummary(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     n: int
     """Number of rows that count: scored at least once, or failed."""
+    scored: int
+    """Number of cells with a score."""
+    unscored: int
+    """Number of cells with an answer but without a score. They are left out of the other figures."""
+    unscored_reason: str | None
+    """The most frequent reason why cells have no score."""
     errors: int
-    """Number of cells with an evaluator error. They are left out of the other figures."""
+    """Number of cells with an evaluator error."""
     skipped: int
+    """Number of cells that the evaluator skipped."""
     pass_rate: float | None
     """Null if the evaluator only gives scores."""
     pass_ci: Interval | None

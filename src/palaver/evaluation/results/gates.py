@@ -1,15 +1,28 @@
 """Gates: conditions that an evaluation must meet for a build to pass.
 
 Gates apply to pass rates, or to means if an evaluator only scores. `strict` applies them to the unfavourable end of
-the interval.
+the interval. A gate also fails if its evaluator did not score all answers, unless `allow_unscored` permits it.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from palaver.errors import InvalidValue
-from palaver.evaluation.results.figures import Comparison, EvaluationSummary, EvaluatorSummary
+from palaver.evaluation.results.figures import (
+    Comparison,
+    EvaluationSummary,
+    EvaluatorSummary,
+    VariantSummary,
+    reason_text,
+)
+
+if TYPE_CHECKING:
+    from palaver.evaluation.results.arrays import ResultArrays
+
+T = TypeVar("T")
 
 
 class Gates(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,20 +34,37 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum number of regressed rows for each evaluator."""
     fail_on_worse: bool = False
     strict: bool = False
+    max_unscored: float = 0.0
+    """Share of answers that may be unscored, for evaluators that are not in `allow_unscored`."""
+    allow_unscored: Mapping[str, float] = {}
+    """Share of answers that may be unscored, by evaluator name."""
 
 
 def parse_fail_under(texts: Sequence[str]) -> tuple[float | None, dict[str, float]]:
     """Parse `--fail-under`: `0.9` for every evaluator, `exact_match=0.9` for one. Raises InvalidValue."""
+    return _parse_by_name(texts, "--fail-under", "use a number from 0 to 1, or name=number", unit="", maximum=1)
+
+
+def parse_allow_unscored(texts: Sequence[str]) -> tuple[float, dict[str, float]]:
+    """Parse `--allow-unscored`: `5%` for every evaluator, `citations=5%` for one. Raises InvalidValue."""
+    hint = "use a percentage such as 5%, or name=5%"
+    default, by_name = _parse_by_name(texts, "--allow-unscored", hint, unit="%", maximum=100)
+    return (default or 0.0) / 100, {name: percent / 100 for name, percent in by_name.items()}
+
+
+def _parse_by_name(
+    texts: Sequence[str], option: str, hint: str, *, unit: str, maximum: float
+) -> tuple[float | None, dict[str, float]]:
     default: float | None = None
     by_name: dict[str, float] = {}
     for text in texts:
         name, equals, number = text.rpartition("=")
         try:
-            value = float(number)
+            value = float(number.removesuffix(unit)) if number.endswith(unit) else -1.0
         except ValueError:
             value = -1.0
-        if not 0 <= value <= 1 or (equals and not name):
-            raise InvalidValue(f"Invalid --fail-under {text!r}: use a number from 0 to 1, or name=number.")
+        if not 0 <= value <= maximum or (equals and not name):
+            raise InvalidValue(f"Invalid {option} {text!r}: {hint}.")
         if equals:
             by_name[name] = value
         else:
@@ -44,17 +74,19 @@ def parse_fail_under(texts: Sequence[str]) -> tuple[float | None, dict[str, floa
 
 def check_gate_names(gates: Gates, evaluators: Collection[str]) -> None:
     """Raise InvalidValue, before anything runs, for a gate on an unknown evaluator."""
-    for name in gates.fail_under:
-        # `polite.words` may be a score of the evaluator `polite`.
-        if name not in evaluators and not any(name.startswith(f"{key}.") for key in evaluators):
-            known = ", ".join(sorted(evaluators)) or "none"
-            raise InvalidValue(f"--fail-under: unknown evaluator {name!r}. Available: {known}.")
+    for option, names in {"--fail-under": gates.fail_under, "--allow-unscored": gates.allow_unscored}.items():
+        for name in names:
+            # `polite.words` may be a score of the evaluator `polite`.
+            if name not in evaluators and not any(name.startswith(f"{key}.") for key in evaluators):
+                known = ", ".join(sorted(evaluators)) or "none"
+                raise InvalidValue(f"{option}: unknown evaluator {name!r}. Available: {known}.")
 
 
 def failed_gates(gates: Gates, summary: EvaluationSummary, comparisons: Sequence[Comparison] = ()) -> list[str]:
     """A line for each gate that failed."""
     return [
         *_failed_minimums(gates, summary),
+        *_unscored_gates(gates, summary),
         *(line for comparison in comparisons for line in _failed_comparisons(gates, comparison)),
     ]
 
@@ -69,7 +101,7 @@ def _failed_minimums(gates: Gates, summary: EvaluationSummary) -> Iterator[str]:
             # An evaluator with named scores uses its own name only if it returned nothing.
             if not evaluator.n and not evaluator.errors and _has_subscores(name, summaries):
                 continue
-            minimum = _minimum_for(gates, name)
+            minimum = _value_for(name, gates.fail_under, gates.minimum)
             if minimum is None:
                 continue
             shortfall = _describe_shortfall(evaluator, variant.name, minimum, strict=gates.strict)
@@ -82,13 +114,59 @@ def _has_subscores(name: str, names: Collection[str]) -> bool:
     return any(other.startswith(f"{name}.") for other in names)
 
 
-def _minimum_for(gates: Gates, name: str) -> float | None:
-    """The minimum of a score: its own, its evaluator's, or the general one."""
+def _value_for(name: str, by_name: Mapping[str, float], default: T) -> float | T:
+    """The value for a score: its own, its evaluator's, or the default."""
     while name:
-        if name in gates.fail_under:
-            return gates.fail_under[name]
+        if name in by_name:
+            return by_name[name]
         name = name.rpartition(".")[0]
-    return gates.minimum
+    return default
+
+
+def _unscored_gates(gates: Gates, summary: EvaluationSummary) -> Iterator[str]:
+    compares = gates.max_regressions is not None or gates.fail_on_worse
+    for variant in summary.variants:
+        names = [evaluator.name for evaluator in variant.evaluators]
+        for evaluator in variant.evaluators:
+            if _has_subscores(evaluator.name, names):
+                continue  # What it did not score is missing among its named scores.
+            is_gated = compares or _value_for(evaluator.name, gates.fail_under, gates.minimum) is not None
+            if is_gated and (line := _describe_unscored(gates, evaluator, variant)) is not None:
+                yield line
+
+
+def _describe_unscored(gates: Gates, evaluator: EvaluatorSummary, variant: VariantSummary) -> str | None:
+    """Describe unscored answers beyond those that are allowed; None if there are none."""
+    allowed = _value_for(evaluator.name, gates.allow_unscored, gates.max_unscored)
+    if evaluator.unscored <= allowed * variant.cells + 1e-9:
+        return None
+    reason = f" (most often: {evaluator.unscored_reason})" if evaluator.unscored_reason else ""
+    answers = "answer" if variant.cells == 1 else "answers"
+    return (
+        f"--allow-unscored {100 * allowed:g}%: {evaluator.name} did not score {evaluator.unscored:,} of "
+        f"{variant.cells:,} {answers} for {variant.name!r}{reason}."
+    )
+
+
+_CODE_ERRORS = ("evaluator_failed", "bad_return", "evaluator_unknown")
+"""Codes of errors in the evaluator itself. Others concern a single answer, or a service that did not reply."""
+
+
+def failed_evaluators(gates: Gates, results: "ResultArrays", summary: EvaluationSummary) -> list[str]:
+    """A line for each evaluator with errors that `allow_unscored` does not permit; it never permits exceptions."""
+    lines: list[str] = []
+    for index, variant in enumerate(summary.variants):
+        for scores, evaluator in zip(results.scores, variant.evaluators, strict=True):
+            reasons = results.reasons.get((scores.evaluator, index), Counter())
+            errors = [reason for (status, reason), _ in reasons.most_common() if status == "error"]
+            broken = [reason for reason in errors if reason.partition(":")[0] in _CODE_ERRORS]
+            if evaluator.errors and (broken or _describe_unscored(gates, evaluator, variant) is not None):
+                answers = "answer" if variant.cells == 1 else "answers"
+                lines.append(
+                    f"Evaluator {evaluator.name!r} failed for {evaluator.errors:,} of {variant.cells:,} {answers} "
+                    f"of {variant.name!r}: {reason_text((broken or errors)[0])}"
+                )
+    return lines
 
 
 def _describe_shortfall(evaluator: EvaluatorSummary, variant: str, minimum: float, *, strict: bool) -> str | None:

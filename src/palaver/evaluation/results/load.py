@@ -3,6 +3,7 @@
 Reads are functions of a connection. Computations with numpy take up to a third of a second, and happen without one.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -47,6 +48,11 @@ def read_results(db: Connection, project: str, evaluation: str) -> ResultArrays:
         for index, evaluator in enumerate(plan.evaluators)
         if index not in with_scores
     ]
+    reasons = defaultdict[tuple[int, int], Counter[tuple[str, str]]](Counter)
+    for index, variant, status, reason, count in evaluation_results.unscored_reasons(
+        db, project, evaluation, variants=shape.variants, repeats=shape.repeats
+    ):
+        reasons[index, variant][status, reason] = count
     return ResultArrays(
         id=evaluation,
         shape=shape,
@@ -55,6 +61,7 @@ def read_results(db: Connection, project: str, evaluation: str) -> ResultArrays:
         cells=load_cell_arrays(evaluation_results.cell_rows(db, project, evaluation), shape),
         scores=sorted([*scored, *without_scores], key=lambda scores: scores.evaluator),
         failed_as=plan.failed_as,
+        reasons=dict(reasons),
     )
 
 

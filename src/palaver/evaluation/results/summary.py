@@ -5,6 +5,7 @@ over rows. A slice holds the rows with one value in a column; numbers are split 
 column are in no slice; null is a value.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,13 +16,16 @@ from numpy.typing import NDArray
 
 from palaver.core import json
 from palaver.evaluation.results.arrays import (
+    ABSENT,
     DONE,
     ERROR,
     FAILED,
+    SCORED,
     SKIPPED,
     CountedScores,
     FloatArray,
     ResultArrays,
+    ScoreArrays,
     count_scores,
     row_means,
 )
@@ -32,6 +36,7 @@ from palaver.evaluation.results.figures import (
     Latencies,
     SliceSummary,
     VariantSummary,
+    reason_text,
 )
 from palaver.evaluation.results.statistics import bootstrap_intervals, wilson_interval
 from palaver.testsets.rows import canonical_json
@@ -121,7 +126,9 @@ def summarize(results: ResultArrays, slices: Sequence[RowSlice] | None = None) -
                 else [(part.value, _RowsSummary(intervals, counts, index, part.rows)) for part in slices]
             )
             flaky = flaky_rows(counts, index)
-            by_variant[-1].append(_EvaluatorOnVariant(scores.name, status, all_rows, by_slice, flaky))
+            unscored = _count_unscored(results, scores, index)
+            reason = _frequent_reason(results, scores.evaluator, index) if unscored else None
+            by_variant[-1].append(_EvaluatorOnVariant(scores.name, status, all_rows, by_slice, flaky, unscored, reason))
     intervals.draw()  # All intervals at once: columns of one length share their draws.
     return EvaluationSummary(
         [
@@ -129,6 +136,23 @@ def summarize(results: ResultArrays, slices: Sequence[RowSlice] | None = None) -
             for index, name in enumerate(results.variants)
         ]
     )
+
+
+def _count_unscored(results: ResultArrays, scores: ScoreArrays, variant: int) -> int:
+    """Count the cells with an answer that the evaluator did not score."""
+    status = scores.status[:, variant]
+    is_unscored = (status == SKIPPED) | (status == ERROR)
+    others = (other.name for other in results.scores if other.evaluator == scores.evaluator)
+    if not any(name.startswith(f"{scores.name}.") for name in others):
+        # A named score may be missing. An evaluator that returns named scores has none of its own.
+        is_unscored |= (status == ABSENT) & (results.cells.status[:, variant] == DONE)
+    return int(np.count_nonzero(is_unscored))
+
+
+def _frequent_reason(results: ResultArrays, evaluator: int, variant: int) -> str | None:
+    """Return the most frequent reason why the evaluator did not score, in words."""
+    most_frequent = results.reasons.get((evaluator, variant), Counter()).most_common(1)
+    return reason_text(most_frequent[0][0][1]) if most_frequent else None
 
 
 def flaky_rows(counts: CountedScores, variant: int) -> NDArray[np.bool_] | None:
@@ -202,10 +226,15 @@ class _EvaluatorOnVariant(msgspec.Struct, frozen=True):
     all_rows: _RowsSummary
     slices: list[tuple[Any, _RowsSummary]] | None
     flaky: NDArray[np.bool_] | None
+    unscored: int
+    unscored_reason: str | None
 
     def summarize(self) -> EvaluatorSummary:
         return EvaluatorSummary(
             name=self.name,
+            scored=int(np.count_nonzero(self.status == SCORED)),
+            unscored=self.unscored,
+            unscored_reason=self.unscored_reason,
             errors=int(np.count_nonzero(self.status == ERROR)),
             skipped=int(np.count_nonzero(self.status == SKIPPED)),
             ci="wilson" if self.status.shape[-1] == 1 else "bootstrap",

@@ -51,7 +51,8 @@ def read_cell_input(row: dict[str, Any], variant: PlannedVariant) -> CellInput:
     """Read the row. Raises RequestError for content that cannot be sent to a workflow."""
     columns = variant.map
     inputs = {name: row[column] for name, column in columns.inputs.items() if column in row}
-    expected: Any = UNSET if columns.expected is None else row.get(columns.expected, UNSET)
+    expected_column = columns.expected_column(row)
+    expected: Any = UNSET if expected_column is None else row.get(expected_column, UNSET)
     script = _cell_value(row, columns.script)
     if script is not None and is_script(script):
         return CellInput(row=row, inputs=inputs, expected=expected, script=read_script(script, f"/{columns.script}"))

@@ -1,6 +1,6 @@
 """/api/testsets/{id}/revisions: commits, differences and rows; …/rows/from: rows from recorded calls."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from palaver.core.messages import Message
 from palaver.errors import ConflictingFields, InvalidValue, ItemNotFound, NotFound
+from palaver.evaluation.plan.column_map import find_expected_columns
 from palaver.evaluation.plan.plan import Plan, parse_cell_id
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
@@ -294,8 +295,12 @@ def _prepare_case(
         case FromTrace():
             call, workflow = _call_from_trace(db, project, body.source)
     call = _redact_call(call, find_redactor(project, workflow))
-    make_row = from_traces.make_row if body.as_ == "row" else from_traces.make_script_row
-    data = make_row(call, body.columns)
+    if body.as_ == "script":
+        data = from_traces.make_script_row(call, body.columns)
+    else:
+        other_columns = {from_traces.MESSAGES_COLUMN, *call.inputs, *body.columns.values()}
+        expected_column = _find_expected_column(db, project, testset, body.base, other_columns)
+        data = from_traces.make_row(call, body.columns, expected_column=expected_column)
     prepared = commits.prepare_delta(db, project, testset, Delta(add=[Added(data)]), base=body.base, limits=limits)
     return _PreparedCase(
         _add_source(body, prepared),
@@ -303,6 +308,34 @@ def _prepare_case(
         data,
         [*call.messages, *call.reply],
     )
+
+
+_RECENT_EVALUATIONS = 10
+"""Maximum number of evaluations whose column mapping is looked at."""
+
+
+def _find_expected_column(
+    db: Connection,
+    project: str,
+    testset: str,
+    revision: int,
+    other_columns: Collection[str | None],
+    default: str | None = None,
+) -> str:
+    """Return the column of expected answers: the one that an evaluation used last, or one with a usual name.
+
+    A second column would leave the other rows without an expected answer.
+    """
+    columns = testsets.get_revision(db, project, testset, revision, revision).columns
+    names = [column["name"] for column in columns if column["name"] not in other_columns]
+    filters = evaluations.EvaluationFilters(testset=testset)
+    recent = evaluations.list_evaluations(db, project, filters, Window(_RECENT_EVALUATIONS)).data
+    plans = evaluations.get_plans(db, project, [evaluation.id for evaluation in recent])
+    for evaluation in recent:
+        for variant in msgspec.convert(plans[evaluation.id], Plan).variants:
+            if (expected := variant.map.expected) is not None and expected in names:
+                return expected
+    return next(iter(find_expected_columns(names)), default or from_traces.EXPECTED_COLUMN)
 
 
 def _add_source(body: NewCase, prepared: PreparedCommit) -> PreparedCommit:
@@ -376,8 +409,14 @@ def _accept_result(
     call = _redact_call(call, find_redactor(project, variant.workflow))
     revision = testsets.get_revision(db, project, evaluation.testset, evaluation.revision, evaluation.revision)
     case = row_pages.get_row(db, project, revision, stored.result.row)
-    column = body.columns.get(from_traces.EXPECTED_COLUMN) or variant.map.expected or from_traces.EXPECTED_COLUMN
-    data = from_traces.accept_answer(case.data, call, column=column)
+    columns = variant.map
+    row_data, column = case.data, columns.expected_column(case.data)
+    if column is None or evaluation.testset != testset:
+        row_data = {name: value for name, value in row_data.items() if name != column}
+        other_columns = {columns.messages, columns.history, columns.script, variant.column, *columns.inputs.values()}
+        column = _find_expected_column(db, project, testset, body.base, other_columns, default=column)
+    column = body.columns.get(from_traces.EXPECTED_COLUMN, column)
+    data = from_traces.accept_answer(row_data, call, column=column)
     has_row = evaluation.testset == testset and _has_row(db, project, testset, body.base, case.id)
     changes = Delta(replace=[Replaced(case.id, data)]) if has_row else Delta(add=[Added(data)])
     prepared = commits.prepare_delta(db, project, testset, changes, base=body.base, limits=settings.testset_limits)

@@ -195,6 +195,8 @@ ScoreRow = tuple[int, str, int, ScoreStatus, bool | None, float | None]
 """Evaluator, name, cell, status, passed, score."""
 CellRow = tuple[int, CellStatus, float | None, float | None]
 """Cell, status, latency, cost."""
+_MAX_REASON_LENGTH = 300
+"""Characters by which reasons are told apart."""
 _FETCH_ROWS = 2_000
 """Rows in memory at a time: more would trigger the garbage collector repeatedly."""
 
@@ -207,6 +209,21 @@ def score_rows(db: Connection, project: str, evaluation: str) -> Iterable[ScoreR
     query = query.where(columns.project == project, columns.evaluation == evaluation)
     rows = db.execute(query.order_by(columns.cell, columns.evaluator, columns.name))
     return cast("Iterable[ScoreRow]", rows.yield_per(_FETCH_ROWS))
+
+
+def unscored_reasons(
+    db: Connection, project: str, evaluation: str, *, variants: int, repeats: int
+) -> list[tuple[int, int, str, str, int]]:
+    """Return evaluator, variant, status, the beginning of the reason, and count of scores that are not `scored`."""
+    columns = scores.c
+    variant = ((columns.cell // repeats) % variants).label("variant")
+    reason = func.substr(columns.reason, 1, _MAX_REASON_LENGTH).label("reason")
+    query = select(columns.evaluator, variant, columns.status, reason)
+    unscored = query.where(
+        columns.project == project, columns.evaluation == evaluation, columns.status != "scored"
+    ).subquery()
+    rows = db.execute(select(*unscored.c, func.count()).group_by(*unscored.c).order_by(*unscored.c))
+    return [tuple(row) for row in rows]
 
 
 def cell_rows(db: Connection, project: str, evaluation: str) -> Iterable[CellRow]:

@@ -23,16 +23,24 @@ def render(given: Report) -> str:
 def test_there_is_a_suite_for_each_variant_and_evaluator_and_a_test_for_each_row() -> None:
     properties = '<properties><property name="score" value="{}"/></properties>'
 
+    def suite_properties(scored: int, unscored: int, failed: int, reason: str = "") -> str:
+        values = {"scored": scored, "not scored": unscored, "failed calls": failed}
+        values |= {"not scored, most often": reason} if reason else {}
+        elements = "".join(f'<property name="{name}" value="{value}"/>' for name, value in values.items())
+        return f"    <properties>{elements}</properties>"
+
     assert render(PLAIN) == "".join(
         f"{line}\n"
         for line in (
             '<?xml version="1.0" encoding="UTF-8"?>',
             '<testsuites name="prompt v3">',
             '  <testsuite name="base · exact" tests="2" failures="0" errors="0" skipped="0" time="1.000">',
+            suite_properties(2, 0, 0),
             f'    <testcase classname="base.exact" name="What?" time="0.500">{properties.format(1)}</testcase>',
             f'    <testcase classname="base.exact" name="{row(2)}" time="0.500">{properties.format(1)}</testcase>',
             "  </testsuite>",
             '  <testsuite name="base · similar" tests="2" failures="0" errors="1" skipped="0" time="1.000">',
+            suite_properties(1, 1, 0, "it is an object"),
             f'    <testcase classname="base.similar" name="What?" time="0.500">{properties.format(0.9)}</testcase>',
             (
                 f'    <testcase classname="base.similar" name="{row(2)}" time="0.500">'
@@ -40,6 +48,7 @@ def test_there_is_a_suite_for_each_variant_and_evaluator_and_a_test_for_each_row
             ),
             "  </testsuite>",
             '  <testsuite name="new · exact" tests="2" failures="2" errors="0" skipped="0" time="1.000">',
+            suite_properties(1, 0, 1),
             (
                 f'    <testcase classname="new.exact" name="What?" time="0.500">{properties.format(0)}'
                 "<failure type=\"failed\" message=\"'That.' is not 'This.'\"/></testcase>"
@@ -50,6 +59,7 @@ def test_there_is_a_suite_for_each_variant_and_evaluator_and_a_test_for_each_row
             ),
             "  </testsuite>",
             '  <testsuite name="new · similar" tests="2" failures="0" errors="0" skipped="0" time="1.000">',
+            suite_properties(1, 0, 1),
             f'    <testcase classname="new.similar" name="What?" time="0.500">{properties.format(0.5)}</testcase>',
             f'    <testcase classname="new.similar" name="{row(2)}" time="0.500">{properties.format(0)}</testcase>',
             "  </testsuite>",

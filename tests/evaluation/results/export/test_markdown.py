@@ -23,21 +23,23 @@ def visible_lines(text: str) -> list[str]:
 def test_the_summary_has_figures_verdicts_and_the_worst_regressions() -> None:
     actual = render(PLAIN)
 
-    assert actual.splitlines()[:12] == [
+    assert actual.splitlines()[:14] == [
         "## prompt v3 (partial)",
         "",
         "2 rows of questions (revision 4) × 2 variants",
         "",
-        "| variant | evaluator | passed | 95% CI | mean | rows | not scored | flaky |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-        "| base | exact | 100.0% | 34.2 to 100.0 | 1.000 | 2 | 0 | - |",
-        "| base | similar | - | 0.900 to 0.900 | 0.900 | 1 | 1 | - |",
-        "| new | exact | 0.0% | 0.0 to 65.8 | 0.000 | 2 | 0 | - |",
-        "| new | similar | - | 0.000 to 0.500 | 0.250 | 2 | 0 | - |",
+        "| variant | evaluator | passed | 95% CI | mean | scored | not scored | failed calls | flaky |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| base | exact | 100.0% | 34.2 to 100.0 | 1.000 | 2 | 0 | 0 | - |",
+        "| base | similar | - | 0.900 to 0.900 | 0.900 | 1 | 1 | 0 | - |",
+        "| new | exact | 0.0% | 0.0 to 65.8 | 0.000 | 1 | 0 | 1 | - |",
+        "| new | similar | - | 0.000 to 0.500 | 0.250 | 1 | 0 | 1 | - |",
+        "",
+        "base, similar: 1 of 2 answers not scored, most often: it is an object.",
         "",
         "new: 1 of 2 calls failed.",
     ]
-    assert actual.splitlines()[13:] == [
+    assert actual.splitlines()[15:] == [
         "### new vs. base",
         "",
         "| evaluator | verdict | base | candidate | difference | 95% CI | p (Holm) | regressed | fixed |",
@@ -57,14 +59,16 @@ def test_the_summary_has_figures_verdicts_and_the_worst_regressions() -> None:
 @pytest.mark.parametrize(
     ("state", "failed_gates", "title"),
     [
-        ("succeeded", [], "## ✅ prompt v3"),
+        ("succeeded", [], "## ⚠️ prompt v3"),
         ("succeeded", ["--fail-under 0.9"], "## ❌ prompt v3"),
         ("partly", [], "## prompt v3 (partial)"),
         ("failed", [], "## ❌ prompt v3 (failed)"),
         ("cancelled", [], "## prompt v3 (cancelled)"),
     ],
 )
-def test_the_title_shows_whether_the_build_passes(state: str, failed_gates: list[str], title: str) -> None:
+def test_the_title_shows_whether_the_build_passes_and_everything_was_scored(
+    state: str, failed_gates: list[str], title: str
+) -> None:
     assert render(replace(PLAIN, state=state, failed_gates=failed_gates)).splitlines()[0] == title
 
 
@@ -81,7 +85,7 @@ def test_failed_gates_and_the_missing_baseline_follow_the_title() -> None:
 
 
 def test_flaky_rows_are_counted() -> None:
-    assert "| base | exact | 66.7% | 66.7 to 66.7 | 0.667 | 1 | 0 | 1 |" in render(FLAKY)
+    assert "| base | exact | 66.7% | 66.7 to 66.7 | 0.667 | 3 | 0 | 0 | 1 |" in render(FLAKY)
 
 
 def test_changed_rows_are_counted_and_not_compared() -> None:
@@ -166,4 +170,4 @@ def test_content_is_escaped() -> None:
 
     assert "<script" not in actual
     assert actual.count("\n") == len(actual.splitlines()) == 11
-    assert actual.splitlines()[-1].replace("\\|", "").count("|") == 9
+    assert actual.splitlines()[-1].replace("\\|", "").count("|") == 10

@@ -15,7 +15,7 @@ interface Case {
   gaps?: readonly string[];
   said?: MapDraft;
   /** Null: no column can become a message. */
-  found: Partial<Mapping> | null;
+  found: (Partial<Mapping> & { expected_fallbacks?: readonly string[] }) | null;
 }
 
 const cases = JSON.parse(
@@ -44,12 +44,22 @@ test.each(cases)('$of', ({ columns, properties, answers = [], gaps = [], said: o
     expect([mapping.messages, mapping.script]).toEqual([null, null]);
     return;
   }
+  const { expected_fallbacks: expectedFallbacks = [], ...found } = expected;
   expect({
     messages: chosenOrDefault(overrides.messages, mapping.messages),
     history: chosenOrDefault(overrides.history, mapping.history),
     script: chosenOrDefault(overrides.script, mapping.script),
     spoken: mapping.spoken,
     expected: chosenOrDefault(overrides.expected, mapping.expected),
+    expectedFallbacks: mapping.expectedFallbacks,
     inputs: overrides.inputs ?? mapping.inputs,
-  }).toEqual({ messages: null, history: null, script: null, spoken: null, expected: null, ...expected });
+  }).toEqual({
+    messages: null,
+    history: null,
+    script: null,
+    spoken: null,
+    expected: null,
+    expectedFallbacks,
+    ...found,
+  });
 });

@@ -14,7 +14,16 @@ import type { FieldError } from '@/components/forms/values';
 import { type MapDraft, errorsUnder, type VariantDraft } from './draft';
 import type { TestsetColumn } from './queries';
 
-const EXPECTED_NAMES = ['expected', 'expected_output', 'correct_answer', 'ground_truth', 'reference'];
+/** Usual names of the expected answer, in order of preference. */
+const EXPECTED_NAMES = [
+  'expected',
+  'expected_output',
+  'correct_answer',
+  'ground_truth',
+  'reference',
+  'answer',
+  'output',
+];
 /** Column kinds that can be the messages of a chat. */
 const MESSAGE_KINDS: ReadonlySet<string> = new Set(['chat', 'message', 'text', 'mixed']);
 
@@ -31,7 +40,7 @@ const SPOKEN_COLUMN_NAMES = [
   'q',
   'user',
 ];
-const ANSWER_NAMES: ReadonlySet<string> = new Set([...EXPECTED_NAMES, 'answer', 'output', 'response', 'completion']);
+const ANSWER_NAMES: ReadonlySet<string> = new Set([...EXPECTED_NAMES, 'response', 'completion']);
 /** With a column of these kinds no text column is guessed. */
 const CONVERSATION_KINDS: ReadonlySet<string> = new Set(['chat', 'message', 'script']);
 
@@ -43,6 +52,8 @@ export interface Mapping {
   /** What the user says in rows without messages and script. */
   spoken: string | null;
   expected: string | null;
+  /** Columns with the expected answer in rows where `expected` is empty. */
+  expectedFallbacks: readonly string[];
   /** Column by input name. */
   inputs: Readonly<Record<string, string>>;
 }
@@ -67,22 +78,21 @@ export function defaultMapping(
   overrides: MapDraft = {},
 ): Mapping {
   const names = columns.map(({ name }) => name);
-  const expected = EXPECTED_NAMES.find((name) => names.includes(name)) ?? null;
   const isChat = workflow?.is_chat ?? true;
   const scripts = columns.filter(({ kind }) => kind === 'script').map(({ name }) => name);
   const script = isChat ? (scripts.includes('script') ? 'script' : onlyName(scripts)) : null;
   const properties = workflow ? propertiesOf(workflow.schemas.inputs) : {};
+  const otherRoles = new Set([...Object.values(overrides.inputs ?? {}), ...answers, ...Object.keys(properties)]);
+  const [expected = null, ...detectedFallbacks] = findExpectedColumns(
+    names,
+    new Set([overrides.messages, overrides.history, overrides.script, ...otherRoles]),
+  );
+  const expectedFallbacks = overrides.expected === undefined ? detectedFallbacks : [];
   const references = {
     expected: chosenOrDefault(overrides.expected, expected),
     script: chosenOrDefault(overrides.script, script),
   };
-  const mappedColumns = new Set([
-    references.expected,
-    overrides.history,
-    ...Object.values(overrides.inputs ?? {}),
-    ...answers,
-    ...Object.keys(properties),
-  ]);
+  const mappedColumns = new Set([references.expected, ...expectedFallbacks, overrides.history, ...otherRoles]);
   const detected = isChat ? findMessagesColumn(columns, properties) : null;
   const messages = detected ?? (isChat && references.script === null ? findSpokenColumn(columns, mappedColumns) : null);
   const isPayload =
@@ -93,6 +103,7 @@ export function defaultMapping(
   const acceptsAny = workflow?.schemas.inputs?.['additionalProperties'] !== false;
   const usedNames = new Set([
     references.expected,
+    ...expectedFallbacks,
     references.script,
     chosenOrDefault(overrides.messages, messages),
     chosenOrDefault(overrides.history, history),
@@ -111,9 +122,19 @@ export function defaultMapping(
     script,
     spoken,
     expected,
+    expectedFallbacks,
     inputs: Object.fromEntries(freeNames.map((name) => [name, name])),
   };
 }
+
+/** Columns named like an expected answer, the preferred one first, except those with another role. */
+const findExpectedColumns = (
+  names: readonly string[],
+  otherRoles: ReadonlySet<string | null | undefined>,
+): readonly string[] =>
+  EXPECTED_NAMES.flatMap((usualName) =>
+    names.filter((name) => name.toLowerCase() === usualName && !otherRoles.has(name)),
+  );
 
 /** An explicit choice wins, even if it is null. */
 export const chosenOrDefault = (choice: string | null | undefined, fallback: string | null): string | null =>
@@ -183,7 +204,7 @@ function mappingSummary(map: MapDraft, defaults: Mapping, isText: boolean | null
     mappingText('history', chosenOrDefault(map.history, defaults.history)),
     mappingText('script', chosenOrDefault(map.script, defaults.script)),
     mappingText('fallback', defaults.spoken),
-    `expected ← ${chosenOrDefault(map.expected, defaults.expected) ?? 'none'}`,
+    `expected ← ${[chosenOrDefault(map.expected, defaults.expected) ?? 'none', ...defaults.expectedFallbacks].join(' or ')}`,
     inputs.length > 0 && `inputs ← ${inputs.join(', ')}`,
   ]
     .filter(Boolean)
@@ -267,6 +288,9 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
           <ColumnChoice
             label="Expected"
             path="/map/expected"
+            {...(defaults.expectedFallbacks.length > 0
+              ? { hint: `fallback: ${defaults.expectedFallbacks.join(', ')}` }
+              : {})}
             value={map.expected}
             fallback={defaults.expected}
             columns={columns}

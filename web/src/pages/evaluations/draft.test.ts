@@ -115,8 +115,18 @@ test('copies an evaluation into a draft', () => {
   });
 });
 
-test('leaves the messages column to the server when it copies a mapping with a spoken column', () => {
-  const map = { messages: 'messages', spoken: 'question', expected: 'expected' };
+test.each([
+  [
+    'the messages column',
+    { messages: 'messages', spoken: 'question', expected: 'expected' },
+    { history: null, script: null, expected: 'expected' },
+  ],
+  [
+    'the expected column',
+    { messages: 'messages', expected: 'expected', expected_fallbacks: ['answer'] },
+    { messages: 'messages', history: null, script: null },
+  ],
+])('leaves %s to the server when it copies a mapping with a fallback', (_, map, copied) => {
   const draft = draftFromEvaluation({
     name: 'v1',
     testset: { id: 'ts_1', name: 'Set', revision: 3 },
@@ -126,7 +136,7 @@ test('leaves the messages column to the server when it copies a mapping with a s
     limits: {},
     selection: null,
   } as unknown as Evaluation);
-  expect(draftRequest(draft).map).toEqual({ history: null, script: null, expected: 'expected' });
+  expect(draftRequest(draft).map).toEqual(copied);
 });
 
 test('separates the errors of a field from those without a field', () => {
@@ -189,6 +199,7 @@ test('maps columns by default as the server does', () => {
     script: null,
     spoken: null,
     expected: 'expected',
+    expectedFallbacks: [],
     inputs: { topic: 'topic' },
   });
   expect(inputNames(tutor)).toEqual(['subject']);
@@ -199,6 +210,7 @@ test('maps columns by default as the server does', () => {
     script: null,
     spoken: null,
     expected: null,
+    expectedFallbacks: [],
     inputs: {},
   });
   const shout = makeWorkflow(false, { properties: { text: {} }, additionalProperties: false });
@@ -208,6 +220,7 @@ test('maps columns by default as the server does', () => {
     script: null,
     spoken: null,
     expected: 'reference',
+    expectedFallbacks: [],
     inputs: { text: 'text' },
   });
 });

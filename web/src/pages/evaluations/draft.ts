@@ -122,12 +122,12 @@ export function draftFromEvaluation({
       name: evaluator.name === evaluator.key ? '' : evaluator.name,
       parameters: evaluator.parameters ?? {},
     })),
-    // The spoken column is only detected together with the messages column.
+    // The spoken column is only detected together with the messages column, and fallbacks with the expected column.
     map: {
       ...(map?.spoken == null ? { messages: map?.messages ?? null } : {}),
       history: map?.history ?? null,
       script: map?.script ?? null,
-      expected: map?.expected ?? null,
+      ...(map?.expected_fallbacks?.length ? {} : { expected: map?.expected ?? null }),
     },
     repeats,
     concurrency: limits.concurrency ?? EMPTY_DRAFT.concurrency,

@@ -1,7 +1,7 @@
 /** /evaluations: list of evaluations, newest first, and the dialog for a new one. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { FlaskConical, Plus } from 'lucide-react';
+import { FlaskConical, Plus, TriangleAlert } from 'lucide-react';
 import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from 'react';
 import { useSearchParams, Link, useLocation } from 'wouter';
 import { useCommand } from '@/app/commands';
@@ -267,9 +267,11 @@ function SummaryFigures({ row, maxFigures }: { row: EvaluationRow; maxFigures: n
   const figures = data?.variants.flatMap((variant) =>
     variant.evaluators.flatMap((evaluator) => {
       const figure = evaluatorFigure(evaluator);
-      return figure
+      const { unscored } = evaluator;
+      return figure || unscored > 0
         ? [
             {
+              unscored,
               key: `${variant.name} ${evaluator.name}`,
               name: data.variants.length > 1 ? `${variant.name} · ${evaluator.name}` : evaluator.name,
               figure,
@@ -287,13 +289,27 @@ function SummaryFigures({ row, maxFigures }: { row: EvaluationRow; maxFigures: n
   const hiddenCount = figures.length - maxFigures;
   return (
     <span className="flex min-w-0 flex-col">
-      {figures.slice(0, hiddenCount === 1 ? maxFigures + 1 : maxFigures).map(({ key, name, figure }) => (
+      {figures.slice(0, hiddenCount === 1 ? maxFigures + 1 : maxFigures).map(({ key, name, figure, unscored }) => (
         <span key={key} className="flex min-w-0 items-center gap-2 text-xs leading-[1.15rem]">
-          <IntervalBar figure={figure} className="h-3 w-14" />
-          <span className="w-13 shrink-0 tabular-nums">{formatFigure(figure)}</span>
+          {figure && (
+            <>
+              <IntervalBar figure={figure} className="h-3 w-14" />
+              <span className="w-13 shrink-0 tabular-nums">{formatFigure(figure)}</span>
+            </>
+          )}
           <span className="min-w-0 truncate text-muted" dir="auto">
             {safeProse(name)}
           </span>
+          {unscored > 0 && (
+            <span
+              className="inline-flex shrink-0 items-center gap-0.5 text-warn"
+              title={`${unscored.toLocaleString('en')} not scored`}
+            >
+              <TriangleAlert aria-hidden className="size-3.5" />
+              {unscored.toLocaleString('en')}
+              <span className="sr-only"> not scored</span>
+            </span>
+          )}
         </span>
       ))}
       {hiddenCount > 1 && <span className="text-xs text-faint">and {hiddenCount} more</span>}

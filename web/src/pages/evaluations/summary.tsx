@@ -122,7 +122,7 @@ function VariantLine({ evaluation, variant, summary, names, onShow }: LineProps)
               className="ml-1 text-bad hover:underline"
               onClick={() => onShow({ variant: variant.name, status: 'failed', evaluator: null, passed: null })}
             >
-              {variant.failed} failed
+              {pluralize(variant.failed, 'failed call')}
             </button>
           )}
         </span>
@@ -190,7 +190,7 @@ function FigureCell({
   onShow: Props['onShow'];
 }): ReactNode {
   const figure = evaluatorFigure(figures);
-  const { errors, skipped, flaky, name } = figures;
+  const { scored, unscored, unscored_reason: reason, errors, flaky, name } = figures;
   const filter = { variant, evaluator: name };
   return (
     <div className="min-w-0">
@@ -205,7 +205,7 @@ function FigureCell({
         <span className="text-faint">Not scored</span>
       )}
       <p className="mt-0.5 flex flex-wrap gap-x-2 text-xs text-muted">
-        <span>{pluralize(figures.n, 'row')}</span>
+        <span>{scored.toLocaleString('en')} scored</span>
         {figure?.kind === 'mean' && <span>mean</span>}
         {figures.pass_rate !== null && figures.pass_rate < 1 && figures.n > 0 && (
           <button
@@ -213,9 +213,10 @@ function FigureCell({
             className="text-bad hover:underline"
             onClick={() => onShow({ ...filter, passed: false, status: null })}
           >
-            {Math.round((1 - figures.pass_rate) * figures.n).toLocaleString('en')} failed
+            {Math.round((1 - figures.pass_rate) * figures.n).toLocaleString('en')} not passed
           </button>
         )}
+        {unscored > 0 && <span className="text-warn">{unscored.toLocaleString('en')} not scored</span>}
         {errors > 0 && (
           <button
             type="button"
@@ -225,7 +226,6 @@ function FigureCell({
             {pluralize(errors, 'evaluator error')}
           </button>
         )}
-        {skipped > 0 && <span>{skipped.toLocaleString('en')} not scored</span>}
         {flaky !== null && flaky > 0 && (
           <button
             type="button"
@@ -236,6 +236,11 @@ function FigureCell({
           </button>
         )}
       </p>
+      {unscored > 0 && reason && (
+        <p dir="auto" className="mt-0.5 line-clamp-3 max-w-80 text-xs wrap-anywhere text-warn" title={reason}>
+          Most often: {safeProse(reason)}
+        </p>
+      )}
     </div>
   );
 }

@@ -34,8 +34,9 @@ from palaver.evaluation.results.export.report import (
     row_outcome,
     shorten,
     state_label,
+    unscored_lines,
 )
-from palaver.evaluation.results.figures import Comparison, EvaluatorSummary, Verdict
+from palaver.evaluation.results.figures import Comparison, EvaluatorSummary, VariantSummary, Verdict
 from palaver.storage.evaluations.results import CellScore, ResultDetail, StoredResult
 from palaver.testsets.files.csv_file import format_cell, quote_cell
 
@@ -122,9 +123,15 @@ _XML_ESCAPES = str.maketrans(
 class _TestSuite:
     """The tests of one variant and evaluator, spooled to a file until their number is known."""
 
-    def __init__(self, variant: str, evaluator: str) -> None:
-        self.variant = variant
-        self.evaluator = evaluator
+    def __init__(self, variant: VariantSummary, stats: EvaluatorSummary) -> None:
+        self.variant = variant.name
+        self.evaluator = stats.name
+        self._properties = {
+            "scored": str(stats.scored),
+            "not scored": str(stats.unscored),
+            "failed calls": str(variant.failed),
+            **({"not scored, most often": stats.unscored_reason} if stats.unscored_reason else {}),
+        }
         self._kinds = Counter[str]()
         self._seconds = 0.0
         self._tests = SpooledTemporaryFile[bytes](_MAX_MEMORY_BYTES)
@@ -140,6 +147,7 @@ class _TestSuite:
         counts = f'tests="{kinds.total()}" failures="{kinds["failed"]}" errors="{kinds["error"]}"'
         skipped = f'skipped="{kinds["skipped"]}" time="{self._seconds:.3f}"'
         yield f'  <testsuite name="{name}" {counts} {skipped}>\n'.encode()
+        yield f"    {_format_properties(self._properties)}\n".encode()
         self._tests.seek(0)
         while chunk := self._tests.read(_CHUNK_BYTES):
             yield chunk
@@ -150,10 +158,10 @@ class _TestSuite:
 
 
 def write_junit(report: Report) -> Iterator[bytes]:
-    names = evaluator_names(report)
     with ExitStack() as stack:
         suites = [
-            [stack.enter_context(closing(_TestSuite(variant, name))) for name in names] for variant in report.variants
+            [stack.enter_context(closing(_TestSuite(variant, stats))) for stats in variant.evaluators]
+            for variant in report.summary.variants
         ]
         _fill_suites(suites, report)
         yield b'<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -210,8 +218,12 @@ def _properties(outcome: RowOutcome) -> Iterator[str]:
     if outcome.passes is not None and outcome.passes[1] > 1:
         values["passed"] = f"{outcome.passes[0]} of {outcome.passes[1]}"
     if values:
-        properties = "".join(f'<property name="{name}" value="{value}"/>' for name, value in values.items())
-        yield f"<properties>{properties}</properties>"
+        yield _format_properties(values)
+
+
+def _format_properties(values: Mapping[str, str]) -> str:
+    properties = "".join(f'<property name="{name}" value="{_escape_xml(value)}"/>' for name, value in values.items())
+    return f"<properties>{properties}</properties>"
 
 
 def _escape_xml(text: str) -> str:
@@ -227,6 +239,7 @@ MAX_VISIBLE_ROWS = 16
 """Summary tables, and comparison tables, are folded if they have more rows than this in total."""
 MAX_MARKDOWN_CHARS = 60_000
 """Maximum length of a summary: GitHub rejects comments of more than 65,536 characters."""
+_MAX_NOTE_CHARS = 300
 _VERDICT_MARKS = {"worse": "❌", "better": "✅", "same": "✅", "unclear": "❔"}
 _MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]#|~@$])")
 _LIST_MARKER = re.compile(r"([-+=]|\d{1,9}[.)])")
@@ -253,9 +266,9 @@ def _sections(report: Report) -> Iterator[Sequence[str]]:
         yield ["", *figures]
     else:
         yield ["", *_grid(report), "", *_fold("All metrics", figures)]
-    failed_calls = [*_failed_calls(report)]
-    if failed_calls:
-        yield failed_calls
+    notes = [*_unscored_answers(report), *_failed_calls(report)]
+    if notes:
+        yield notes
     is_short = sum(len(comparison.evaluators) for comparison in report.comparisons) <= MAX_VISIBLE_ROWS
     for comparison in report.comparisons:
         yield [*_comparison_section(report, comparison, is_short=is_short)]
@@ -263,7 +276,8 @@ def _sections(report: Report) -> Iterator[Sequence[str]]:
 
 def _overview(report: Report) -> Iterator[str]:
     has_failed = bool(report.failed_gates) or report.state == "failed"
-    mark = "❌ " if has_failed else "✅ " if report.state == "succeeded" else ""
+    done_mark = "⚠️ " if unscored_lines(report.summary) else "✅ "
+    mark = "❌ " if has_failed else done_mark if report.state == "succeeded" else ""
     state = "" if report.state == "succeeded" else f" ({state_label(report)})"
     yield f"## {mark}{_escape_markdown(report.name or report.testset)}{state}"
     yield ""
@@ -310,7 +324,8 @@ def _format_figure(stats: EvaluatorSummary, verdict: Verdict | None) -> str:
 
 def _summary_table(report: Report) -> Iterator[str]:
     yield from _table_head(
-        ["variant", "evaluator", "passed", "95% CI", "mean", "rows", "not scored", "flaky"], text_columns=2
+        ["variant", "evaluator", "passed", "95% CI", "mean", "scored", "not scored", "failed calls", "flaky"],
+        text_columns=2,
     )
     for variant in report.summary.variants:
         for stats in variant.evaluators:
@@ -323,11 +338,19 @@ def _summary_table(report: Report) -> Iterator[str]:
                     if stats.pass_rate is None
                     else format_interval(stats.pass_ci),
                     format_number(stats.mean),
-                    f"{stats.n:,}",
-                    f"{stats.errors + stats.skipped:,}",
+                    f"{stats.scored:,}",
+                    f"{stats.unscored:,}",
+                    f"{variant.failed:,}",
                     NO_VALUE if stats.flaky is None else f"{stats.flaky:,}",
                 ]
             )
+
+
+def _unscored_answers(report: Report) -> Iterator[str]:
+    lines = unscored_lines(report.summary)
+    yield from (f"\n{_escape_markdown(shorten(line, _MAX_NOTE_CHARS))}." for line in lines[:MAX_VISIBLE_ROWS])
+    if len(lines) > MAX_VISIBLE_ROWS:
+        yield f"\nand {format_count(len(lines) - MAX_VISIBLE_ROWS, 'more evaluator')} with unscored answers."
 
 
 def _failed_calls(report: Report) -> Iterator[str]:

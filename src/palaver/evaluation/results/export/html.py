@@ -31,6 +31,7 @@ from palaver.evaluation.results.export.report import (
     preview_line,
     row_outcome,
     state_label,
+    unscored_lines,
 )
 from palaver.evaluation.results.figures import Comparison, EvaluatorSummary, Interval, Measure, VariantSummary
 from palaver.storage.evaluations.results import StoredResult
@@ -200,13 +201,15 @@ def _page_head(report: Report) -> Iterator[str]:
 
 def _summary_table(report: Report) -> Iterator[str]:
     yield "<h2>Summary</h2><div class=wide><table><thead><tr><th>variant<th>evaluator<th class=n>passed<th>95% CI"
-    yield "<th class=n>mean<th class=n>rows<th class=n>not scored<th class=n>flaky</tr></thead>"
+    yield "<th class=n>mean<th class=n>scored<th class=n>not scored<th class=n>failed calls<th class=n>flaky"
+    yield "</tr></thead>"
     for variant in report.summary.variants:
         yield "<tbody>"
         for index, stats in enumerate(variant.evaluators):
             yield _evaluator_row(variant, stats, is_first=index == 0)
         yield "</tbody>"
     yield "</table></div>"
+    yield from (f'<p class="bad" dir="auto">{escape(line)}</p>' for line in unscored_lines(report.summary))
     for variant in report.summary.variants:
         latency, cost = variant.latency, variant.cost
         facts = [f"{variant.name}: {format_count(variant.cells, 'call')}", f"{variant.failed:,} failed"]
@@ -222,7 +225,13 @@ def _evaluator_row(variant: VariantSummary, stats: EvaluatorSummary, *, is_first
     flaky = NO_VALUE if stats.flaky is None else f"{stats.flaky:,}"
     cells = "".join(
         f"<td class=n>{cell}</td>"
-        for cell in (format_number(stats.mean), f"{stats.n:,}", f"{stats.errors + stats.skipped:,}", flaky)
+        for cell in (
+            format_number(stats.mean),
+            f"{stats.scored:,}",
+            f"{stats.unscored:,}",
+            f"{variant.failed:,}",
+            flaky,
+        )
     )
     passed = f"<td class=n>{format_percent(stats.pass_rate)}</td>"
     return f"<tr>{variant_cell}<td>{escape(stats.name)}</td>{passed}<td>{bar}</td>{cells}</tr>"

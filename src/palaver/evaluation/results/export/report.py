@@ -98,6 +98,17 @@ def row_outcome(cells: Sequence[StoredResult], evaluator: str, *, has_passes: bo
     return RowOutcome("passed" if has_passed else "failed", mean, reason, (sum(passes), len(passes)), is_flaky)
 
 
+def unscored_lines(summary: EvaluationSummary) -> list[str]:
+    """A line for each variant and evaluator that did not score all answers, with the most frequent reason."""
+    lines: list[str] = []
+    for variant in summary.variants:
+        for evaluator in (evaluator for evaluator in variant.evaluators if evaluator.unscored):
+            count = f"{evaluator.unscored:,} of {format_count(variant.cells, 'answer')} not scored"
+            reason = f", most often: {evaluator.unscored_reason}" if evaluator.unscored_reason else ""
+            lines.append(f"{variant.name}, {evaluator.name}: {count}{reason}")
+    return lines
+
+
 def find_score(cell: StoredResult, evaluator: str) -> CellScore | None:
     return next((score for score in cell.scores if score.name == evaluator), None)
 
