@@ -45,7 +45,7 @@ def _applied_answer(response: str, code: str, how: str, usage: dict[str, int] = 
         "response": response,
         "suggested_code": code,
         "usage": usage,
-        "application_status": {**SUCCESS_STATUS, "edits": [{"state": "applied", "how": how}]},
+        "application_status": {**SUCCESS_STATUS, "edits": [{"state": "applied", "how": how}], "findings": []},
         "diff": PATCHED,
     }
 
@@ -64,6 +64,24 @@ def _failed_answer(
             **more,
         },
         "diff": {**UNPATCHED, "warning": warning},
+    }
+
+
+def _no_job_answer(usage: dict[str, int]) -> dict[str, Any]:
+    message = "Jobs can't use `export`; a job's output is its final state."
+    warning = f"Line 1 of the resulting code: {message}"
+    return {
+        "response": _text_with_note(warning),
+        "suggested_code": "export default [];\n",
+        "usage": usage,
+        "application_status": {
+            **SUCCESS_STATUS,
+            "success": False,
+            "edits": [{"state": "applied", "how": "rewrite"}],
+            "findings": [{"rule": "no_import", "level": "error", "line": 1, "message": message}],
+            "warning": warning,
+        },
+        "diff": {**PATCHED, "warning": warning},
     }
 
 
@@ -150,6 +168,7 @@ SCENARIOS: dict[str, Scenario] = {
                 "applied_changes": 2,
                 "total_changes": 2,
                 "edits": [{"state": "applied", "how": "exact"}, {"state": "applied", "how": "exact"}],
+                "findings": [],
             },
             "diff": {"patches_applied": 2, "patches_total": 2},
         },
@@ -200,6 +219,7 @@ SCENARIOS: dict[str, Scenario] = {
                 "total_changes": 2,
                 "syntax_ok": True,
                 "edits": [{"state": "applied", "how": "exact"}, {"state": "failed", "reason": "not_found"}],
+                "findings": [],
                 "warning": "Edit 2 of 2 was not applied: its old code is not in the job.",
             },
             "diff": {
@@ -242,12 +262,39 @@ SCENARIOS: dict[str, Scenario] = {
             "usage": DOUBLE_USAGE,
             "application_status": {
                 **SUCCESS_STATUS,
+                "success": False,
                 "syntax_ok": False,
                 "edits": [{"state": "applied", "how": "exact"}],
+                "findings": [
+                    {
+                        "rule": "parses",
+                        "level": "error",
+                        "line": 1,
+                        "message": "Syntax error: missing `)` (column 3).",
+                    }
+                ],
                 "warning": DOES_NOT_PARSE,
             },
             "diff": {**PATCHED, "warning": DOES_NOT_PARSE},
         },
+    ),
+    "code in a fence": Scenario(
+        "",
+        [edit(rewrite("```js\nget('/a');\n```\n"))],
+        _applied_answer("I'll do that.", "get('/a');\n", "created"),
+    ),
+    "code that is no job, mended": Scenario(
+        "a();\n",
+        [edit(rewrite("export default [a()];\n")), edit(rewrite("b();\n"))],
+        _applied_answer("I'll do that.", "b();\n", "rewrite", DOUBLE_USAGE),
+    ),
+    "code that is no job, not mended": Scenario(
+        "a();\n",
+        [edit(rewrite("export default [];\n")), edit(rewrite("import b from 'b';\nexport default [];\n"))],
+        _no_job_answer(DOUBLE_USAGE),
+    ),
+    "code that is no job, as before": Scenario(
+        "export default [1];\n", [edit(rewrite("export default [];\n"))], _no_job_answer(USAGE)
     ),
     "input that is no edit": Scenario(
         "a();\n",

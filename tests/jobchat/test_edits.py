@@ -10,9 +10,9 @@ from palaver_jobchat.edit_matcher import MAX_MATCHES
 from palaver_jobchat.edits import (
     EditOutcome,
     EditResult,
+    apply_code_correction,
     apply_correction,
     apply_edits,
-    apply_syntax_correction,
     requested_edits,
     truncated_result,
 )
@@ -52,6 +52,15 @@ def outcome_summaries(result: EditResult) -> list[str]:
         ("abc", replace("z", "y"), "abc", "failed not_found"),
         ("abc", replace("", "y"), "abc", "failed malformed"),
         ("abc", replace("b", "y", "insert"), "abc", "failed malformed"),
+        # Code in a Markdown fence.
+        ("", {"new_code": "```js\nget('/a');\n```"}, "get('/a');\n", "applied created"),
+        ("a\r\nb\r\n", {"action": "rewrite", "new_code": "```\r\nc\r\n```\r\n"}, "c\r\n", "applied rewrite"),
+        ("a", {"action": "rewrite", "new_code": "\n~~~javascript\nb\nc\n"}, "b\nc\n", "applied rewrite"),
+        ("a", {"action": "rewrite", "new_code": "```js\n```"}, "a", "failed malformed"),
+        ("a b", replace("a", "```js\nc\n```"), "c b", "applied exact"),
+        ("a b", replace("```\na\n```", "```\nc\nd\n```"), "c\nd b", "applied exact"),
+        ("/*\n```js\na\n```\n*/", replace("```js\na\n```", "```js\nb\n```"), "/*\n```js\nb\n```\n*/", "applied exact"),
+        ("a", replace("a", "`${b}`"), "`${b}`", "applied exact"),
         # A match that ignores line ends.
         ("a\r\nb\r\n", replace("a\nb", "a\nc"), "a\r\nc\r\n", "applied line-ends"),
         ("a\r\nb\r\n", replace("a\r\nb", "c\nd"), "c\r\nd\r\n", "applied exact"),
@@ -183,12 +192,12 @@ def test_correction_uses_the_line_ends_of_the_original_job() -> None:
     assert apply_correction(result, [replace("b", "c\nd")]).code == "c\r\nd"
 
 
-def test_syntax_correction_is_applied_only_if_the_result_parses() -> None:
+def test_correction_of_the_code_is_applied_only_if_the_result_is_better() -> None:
     broken = apply_edits("a()", [replace("()", "(")])
 
-    assert apply_syntax_correction(broken, [replace("(", "();")], lambda code: code == "a();").code == "a();"
-    assert apply_syntax_correction(broken, [replace("(", "((")], lambda code: False) == broken
-    assert apply_syntax_correction(broken, [replace("z", "y")], lambda code: True) == broken
+    assert apply_code_correction(broken, [replace("(", "();")], lambda code: code == "a();").code == "a();"
+    assert apply_code_correction(broken, [replace("(", "((")], lambda code: False) == broken
+    assert apply_code_correction(broken, [replace("z", "y")], lambda code: True) == broken
 
 
 # Properties

@@ -236,6 +236,21 @@ async def test_correction_request_repeats_the_conversation_and_names_failed_edit
     assert second["tool_choice"] == {"type": "tool", "name": "edit_job"}
 
 
+async def test_correction_request_names_rule_errors(create_chat: ChatFactory) -> None:
+    workflow, fake = create_chat([edit(rewrite("gett('/a');\n")), edit(rewrite("get('/a');\n"))])
+    payload = {"content": "zzz", "context": {"adaptor": "http@6.5.4"}, "suggest_code": True}
+
+    async with client(workflow) as http:
+        body = (await http.post("/services/job_chat", json=payload)).json()
+
+    (result,) = fake.requests[1].body["messages"][-1]["content"]
+    assert result["content"].startswith(
+        "Line 1: @openfn/language-http@6.5.4 has no function `gett`. Did you mean `get`?\n"
+    )
+    assert body["suggested_code"] == "get('/a');\n"
+    assert (body["application_status"]["success"], body["application_status"]["findings"]) == (True, [])
+
+
 async def test_job_chat_is_available_over_inspect_invoke_and_chat_completions(create_chat: ChatFactory) -> None:
     workflow, _ = create_chat([edit(rewrite("b();\n"))] * 3)
     messages = [{"role": "user", "content": "zzz"}]
@@ -353,7 +368,7 @@ async def test_docs_are_not_searched_without_an_index(create_chat: ChatFactory, 
     ],
 )
 async def test_rule_findings_are_reported_for_changed_code(create_chat: ChatFactory, edits: Any, findings: Any) -> None:
-    workflow, _ = create_chat([edit(edits)])
+    workflow, _ = create_chat([edit(edits), edit()])
     inputs = {"context": {"expression": "a();\n", "page_name": "p"}, "suggest_code": True}
     body = {"inputs": inputs, "messages": [{"role": "user", "content": "zzz"}]}
 

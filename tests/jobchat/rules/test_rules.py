@@ -93,7 +93,9 @@ CASES: list[tuple[str, str, list[str]]] = [
     ),
     ("no_import", "fn(async state => { await import('x'); return state; });", ["error 1"]),
     ("no_import", "fn(require => require('x'));", []),
-    ("top_level_operations", "const a = 1;\nfunction b() {}\nclass C {}", ["note 1", "note 2", "note 3"]),
+    ("top_level_operations", "const a = 1;\nfunction b() {}\nclass C {}\nget(a);", ["note 1", "note 2", "note 3"]),
+    ("top_level_operations", "// nothing\nconst a = 1;", ["note 2", "error 1"]),
+    ("top_level_operations", "\"get('/a');\"", ["error 1"]),
     ("top_level_operations", "if (true) { get('/x'); }\nfor (;;) {}\nreturn 1;", ["error 1", "error 2", "error 3"]),
     (
         "top_level_operations",
