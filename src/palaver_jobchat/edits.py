@@ -12,7 +12,7 @@ import msgspec
 
 from palaver_jobchat import edit_matcher
 
-ApplyMethod = Literal["exact", "line-ends", "indent", "created", "rewrite", "corrected"]
+ApplyMethod = Literal["exact", "line-ends", "indent", "tokens", "created", "rewrite", "corrected"]
 FailureReason = Literal["not_found", "ambiguous", "malformed", "truncated"]
 
 _LINE_END = re.compile(r"\r?\n")

@@ -136,6 +136,16 @@ SCENARIOS: dict[str, Scenario] = {
         [edit(replace("a();\nreturn state;\n", "b();\nreturn state;\n"))],
         _applied_answer("I'll do that.", "fn(state => {\n    b();\n    return state;\n});\n", "indent"),
     ),
+    "other spaces and no trailing comma": Scenario(
+        "get( '/a', {\n  query: {limit: 5,},\n} );\n",
+        [edit(replace("query: { limit: 5 }", "query: { limit: 9 }"))],
+        _applied_answer("I'll do that.", "get( '/a', {\n  query: { limit: 9 },\n} );\n", "tokens"),
+    ),
+    "other spaces in a template": Scenario(
+        "get( `/a?q=x  y` );\n",
+        [edit(replace("get(`/a?q=x y`)", "b()")), edit()],
+        _failed_answer(_text_with_note(NOT_FOUND), "not_found", NOT_FOUND),
+    ),
     "CRLF": Scenario(
         "get('/a');\r\nget('/b');\r\n",
         [edit(replace("get('/b');\n", "post('/b');\npost('/c');\n"))],

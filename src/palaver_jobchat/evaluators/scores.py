@@ -17,8 +17,7 @@ from palaver_jobchat.adaptors import names
 from palaver_jobchat.adaptors.entries import AdaptorDocs
 from palaver_jobchat.adaptors.library import AdaptorLibrary
 from palaver_jobchat.adaptors.names import Adaptor
-from palaver_jobchat.edit_matcher import common_prefix
-from palaver_jobchat.javascript import CodeBlock, javascript_blocks
+from palaver_jobchat.javascript import CodeBlock, common_prefix, javascript_blocks
 from palaver_jobchat.rules import RULES, Finding, Job, Rule, adaptor_functions
 from palaver_jobchat.settings import read_settings
 
