@@ -236,6 +236,22 @@ async def test_correction_request_repeats_the_conversation_and_names_failed_edit
     assert second["tool_choice"] == {"type": "tool", "name": "edit_job"}
 
 
+async def test_call_that_sends_options_as_data_is_corrected(create_chat: ChatFactory) -> None:
+    wrong = "post('/visits', { body: $.data, headers: { a: 'b' } });\n"
+    right = "post('/visits', $.data, { headers: { a: 'b' } });\n"
+    workflow, fake = create_chat([edit(rewrite(wrong)), edit(rewrite(right))])
+    payload = {"content": "zzz", "context": {"adaptor": "http@7.2.10"}, "suggest_code": True}
+
+    async with client(workflow) as http:
+        body = (await http.post("/services/job_chat", json=payload)).json()
+
+    first, second = (request.body for request in fake.requests)
+    assert "post(path: string, data: object, options?: RequestOptions)" in first["system"][1]["text"]
+    assert "A complete job for this version of the adaptor" in first["system"][1]["text"]
+    assert "Line 1: `post` sends this object as it is" in second["messages"][-1]["content"][0]["content"]
+    assert (body["suggested_code"], body["application_status"]["success"]) == (right, True)
+
+
 async def test_correction_request_names_rule_errors(create_chat: ChatFactory) -> None:
     workflow, fake = create_chat([edit(rewrite("gett('/a');\n")), edit(rewrite("get('/a');\n"))])
     payload = {"content": "zzz", "context": {"adaptor": "http@6.5.4"}, "suggest_code": True}
