@@ -220,6 +220,29 @@ async def test_search_results_of_earlier_turns_stay_first_until_the_page_changes
     assert third["meta"]["rag"]["search_results"][0] not in first_results
 
 
+@pytest.mark.parametrize(
+    ("question", "page"),
+    [
+        ("how do I log something?", "logging"),
+        ("how do I loop over an array?", "fn-and-each"),
+        ("my job ran out of memory", "cleaning-final-state"),
+    ],
+)
+async def test_plain_question_finds_its_page_whatever_was_asked_before(
+    create_chat: ChatFactory, question: str, page: str
+) -> None:
+    workflow, fake = create_chat([{"text": "Yes."}])
+    history = [{"role": "user", "content": "How do cursors work?"}, {"role": "assistant", "content": "So."}]
+
+    async with client(workflow) as http:
+        body = (await http.post("/services/job_chat", json={"content": question, "history": history})).json()
+
+    rag = body["meta"]["rag"]
+    assert rag["search_results"][0]["metadata"]["path"] == f"{page}.md"
+    assert rag["search_queries"] == [{"query": question}]
+    assert rag["search_results"][0]["text"] in fake.requests[0].body["system"][1]["text"]
+
+
 async def test_correction_request_repeats_the_conversation_and_names_failed_edits(create_chat: ChatFactory) -> None:
     scenario = SCENARIOS["two places, corrected"]
     workflow, fake = create_chat(scenario.script)
