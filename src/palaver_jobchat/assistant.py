@@ -1,10 +1,11 @@
 """Answer one question: gather docs, stream the model's response, apply its edits and correct them once.
 
-The adaptor's docs are looked up while the documentation is searched. Edits that fail, or that break a job that parsed,
-are sent back to the model once. reply.py builds what follows the model's text.
+The adaptor's docs are looked up while the documentation is searched. Failed edits, and errors that edits brought into
+the job, are sent back to the model once. reply.py builds what follows the model's text.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -17,23 +18,23 @@ from palaver_jobchat.adaptors.entries import AdaptorDocs, Selection, select_entr
 from palaver_jobchat.adaptors.library import AdaptorLibrary
 from palaver_jobchat.docs.previous_results import RagResults, select_results
 from palaver_jobchat.docs.search import DocsRetriever, build_query
-from palaver_jobchat.edit_report import failure_reason
+from palaver_jobchat.edit_report import EditedJob, failure_reason
 from palaver_jobchat.edits import EditResult, requested_edits
-from palaver_jobchat.javascript import Syntax
 from palaver_jobchat.models.base import Model, ModelRequest
 from palaver_jobchat.payload import Payload, PreviousTopic
 from palaver_jobchat.prompt import EDIT_JOB, Prompt, build_prompt, element
-from palaver_jobchat.reply import EditedJob, ReplyBuilder
+from palaver_jobchat.reply import ReplyBuilder
+from palaver_jobchat.rules import Finding
 from palaver_jobchat.settings import Settings
 from palaver_jobchat.stream_collector import StreamCollector, UsageCounter
 
 _INSTRUCTIONS = (
     "All edits not listed here were applied. Call edit_job once more, with one edit for each failed edit, in order, or "
-    "with edits that fix the syntax. The job's current code:"
+    "with edits that fix the errors. The job's current code:"
 )
 
 
-def correction_prompt(first: Prompt, answer: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax) -> Prompt:
+def correction_prompt(first: Prompt, answer: Sequence[dict[str, Any]], edited: EditedJob) -> Prompt:
     """Return the prompt that asks for a correction of the answer to `first`, which has these content blocks."""
     blocks = [_sanitize(block) for block in answer if block.get("type") != "text" or str(block.get("text", "")).strip()]
     calls = [block for block in blocks if block.get("type") == "tool_use"]
@@ -42,7 +43,7 @@ def correction_prompt(first: Prompt, answer: Sequence[dict[str, Any]], result: E
         messages=[
             *first.messages,
             {"role": "assistant", "content": blocks},
-            {"role": "user", "content": list(_tool_results(calls, result, syntax))},
+            {"role": "user", "content": list(_tool_results(calls, edited))},
         ],
         tools=first.tools,
     )
@@ -55,10 +56,10 @@ def _sanitize(block: dict[str, Any]) -> dict[str, Any]:
     return block
 
 
-def _tool_results(calls: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax) -> Iterator[dict[str, Any]]:
-    """Yield one tool result per call with the outcome of its edits; the last one adds the current code."""
+def _tool_results(calls: Sequence[dict[str, Any]], edited: EditedJob) -> Iterator[dict[str, Any]]:
+    """Yield one tool result per call with the outcome of its edits; the last one adds the errors and the code."""
     edit_calls = [call for call in calls if call.get("name") == EDIT_JOB["name"]]
-    remaining = list(enumerate(result.outcomes, 1))
+    remaining = list(enumerate(edited.result.outcomes, 1))
     for call in calls:
         if call.get("name") != EDIT_JOB["name"]:
             yield _tool_result(call, "Unknown tool.", is_error=True)
@@ -72,11 +73,14 @@ def _tool_results(calls: Sequence[dict[str, Any]], result: EditResult, syntax: S
         ]
         is_last = call is edit_calls[-1]
         if is_last:
-            lines += [f"Line {problem.line}, column {problem.column}: {problem.message}." for problem in syntax.errors]
-            lines += [] if syntax.ok else ["The code does not parse."]
+            lines += [
+                f"Line {problem.line}, column {problem.column}: {problem.message}." for problem in edited.syntax.errors
+            ]
+            lines += [] if edited.syntax.ok else ["The code does not parse."]
+            lines += [f"Line {finding.line}: {finding.message}" for finding in edited.rule_errors]
         is_error = bool(lines)
         if is_last:
-            lines += [_INSTRUCTIONS, element("job", result.code)]
+            lines += [_INSTRUCTIONS, element("job", edited.result.code)]
         yield _tool_result(call, "\n".join(lines) or "Applied.", is_error=is_error)
 
 
@@ -137,17 +141,14 @@ class Assistant:
         edited = None
         if (
             payload.mode == "edits"
-            and (edited := await asyncio.to_thread(_apply_requested_edits, job, collector)) is not None
+            and (edited := await asyncio.to_thread(_apply_requested_edits, job, collector, knowledge.docs)) is not None
         ):
             usage_counter.close()
-            corrector = EditCorrection(self._model, request, collector, usage_counter)
+            corrector = EditCorrection(self._model, request, collector, usage_counter, knowledge.docs)
             async with aclosing(corrector.run(edited, ctx.log)) as usages:
                 async for usage in usages:
                     yield usage
             edited = corrector.edited or edited
-            if edited.result.suggested is not None:
-                findings = await asyncio.to_thread(rules.check, edited.result.suggested, knowledge.docs)
-                edited = msgspec.structs.replace(edited, findings=findings)
         reply_builder = ReplyBuilder(
             payload=payload, collector=collector, model=self._model.name, docs=knowledge.docs, rag=knowledge.rag
         )
@@ -193,10 +194,15 @@ class Assistant:
 
 
 class EditCorrection:
-    """A second request to the model when edits failed, or when they broke a job that parsed."""
+    """A second request to the model when edits failed, or when they brought errors into the job."""
 
     def __init__(
-        self, model: Model, request: ModelRequest, collector: StreamCollector, usage_counter: UsageCounter
+        self,
+        model: Model,
+        request: ModelRequest,
+        collector: StreamCollector,
+        usage_counter: UsageCounter,
+        docs: AdaptorDocs | None,
     ) -> None:
         self.edited: EditedJob | None = None
         """The corrected job; None if no correction was needed."""
@@ -204,15 +210,19 @@ class EditCorrection:
         self._request = request
         self._collector = collector
         self._usage_counter = usage_counter
+        self._docs = docs
 
     async def run(self, edited: EditedJob, on_progress: ProgressCallback) -> AsyncGenerator[Usage]:
         """Ask the model for corrected edits if needed; yield the usage of that request."""
         assert self._collector.finished is not None
-        if self._collector.finished.reason == "length" or not await asyncio.to_thread(_needs_correction, edited):
+        if self._collector.finished.reason == "length":
+            return
+        before = await asyncio.to_thread(rules.check, edited.result.job, self._docs)
+        if not (edited.result.failed or _has_new_errors(edited.findings, before)):
             return
         on_progress("Correcting an edit")
         correction_collector = StreamCollector(self._usage_counter)
-        prompt = correction_prompt(self._request.prompt, self._collector.blocks, edited.result, edited.syntax)
+        prompt = correction_prompt(self._request.prompt, self._collector.blocks, edited)
         request = msgspec.structs.replace(self._request, prompt=prompt, must_edit=True)
         error = None
         try:
@@ -226,34 +236,54 @@ class EditCorrection:
         if correction_collector.finished is not None and correction_collector.finished.reason == "length":
             error = "OUTPUT_TRUNCATED"
         if error is None:
-            self.edited = await asyncio.to_thread(_apply_correction, edited.result, correction_collector.edits)
+            requested = correction_collector.edits
+            self.edited = await asyncio.to_thread(_apply_correction, edited, requested, self._docs)
         else:
             self.edited = msgspec.structs.replace(edited, correction_error=error)
 
 
-def _needs_correction(edited: EditedJob) -> bool:
-    return bool(edited.result.failed) or (not edited.syntax.ok and javascript.check_syntax(edited.result.job).ok)
+def _has_new_errors(findings: Sequence[Finding], before: Sequence[Finding]) -> bool:
+    """Whether edits brought errors into a job. A job that did not parse before may still not parse."""
+    (has_syntax_errors, _), (had_syntax_errors, _) = _error_rank(findings), _error_rank(before)
+    if has_syntax_errors:
+        return not had_syntax_errors
+    return not _count_errors(findings) <= _count_errors(before)
 
 
-def _apply_requested_edits(job: str, collector: StreamCollector) -> EditedJob | None:
+def _count_errors(findings: Sequence[Finding]) -> Counter[tuple[str, str]]:
+    return Counter((finding.rule, finding.message) for finding in findings if finding.level == "error")
+
+
+def _error_rank(findings: Sequence[Finding]) -> tuple[bool, int]:
+    """Return a value that is lower for better code: whether it has syntax errors, and the number of errors."""
+    errors = _count_errors(findings)
+    return any(rule == "parses" for rule, _ in errors), errors.total()
+
+
+def _apply_requested_edits(job: str, collector: StreamCollector, docs: AdaptorDocs | None) -> EditedJob | None:
     """Return the job with the model's edits applied, or None if it requested none."""
     assert collector.finished is not None
     if collector.finished.reason == "length":
-        return _edited_job(edits.truncated_result(job)) if collector.has_edit_call else None
+        return _edited_job(edits.truncated_result(job), docs) if collector.has_edit_call else None
     requested = collector.edits if collector.finished.reason != "content-filter" else []
-    return _edited_job(edits.apply_edits(job, requested)) if requested else None
+    return _edited_job(edits.apply_edits(job, requested), docs) if requested else None
 
 
-def _edited_job(result: EditResult) -> EditedJob:
-    return EditedJob(result, javascript.check_syntax(result.code))
+def _edited_job(result: EditResult, docs: AdaptorDocs | None) -> EditedJob:
+    findings = () if result.suggested is None else rules.check(result.suggested, docs)
+    return EditedJob(result, javascript.check_syntax(result.code), findings)
 
 
-def _apply_correction(result: EditResult, requested: list[object]) -> EditedJob:
+def _apply_correction(edited: EditedJob, requested: list[object], docs: AdaptorDocs | None) -> EditedJob:
     if not requested:
-        return _edited_job(result)
-    if result.failed:
-        return _edited_job(edits.apply_correction(result, requested))
-    return _edited_job(edits.apply_syntax_correction(result, requested, lambda code: javascript.check_syntax(code).ok))
+        return edited
+    if edited.result.failed:
+        return _edited_job(edits.apply_correction(edited.result, requested), docs)
+
+    def is_better(code: str) -> bool:
+        return _error_rank(rules.check(code, docs)) < _error_rank(edited.findings)
+
+    return _edited_job(edits.apply_code_correction(edited.result, requested, is_better), docs)
 
 
 def _current_topic(payload: Payload, docs: AdaptorDocs | None) -> PreviousTopic:

@@ -1,7 +1,7 @@
 """Apply the edits that a model requested to a job's code. Pure functions; any JSON is accepted as an edit.
 
 Edits are applied in order, each to the result of the previous one. An edit that cannot be applied changes nothing and
-has a reason. edit_report.py reports the outcome.
+has a reason. edit_report.py reports the outcome. If a model wraps code in a Markdown fence, the fence is removed.
 """
 
 import re
@@ -12,10 +12,11 @@ import msgspec
 
 from palaver_jobchat import edit_matcher
 
-ApplyMethod = Literal["exact", "line-ends", "indent", "created", "rewrite", "corrected"]
+ApplyMethod = Literal["exact", "line-ends", "indent", "tokens", "created", "rewrite", "corrected"]
 FailureReason = Literal["not_found", "ambiguous", "malformed", "truncated"]
 
 _LINE_END = re.compile(r"\r?\n")
+_OPENING_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})[ \t]*[\w+-]*[ \t\r]*")
 
 
 class EditOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,10 +96,10 @@ def apply_correction(result: EditResult, edits: object) -> EditResult:
     return msgspec.structs.replace(attempt, outcomes=outcomes)
 
 
-def apply_syntax_correction(result: EditResult, edits: object, parses: Callable[[str], bool]) -> EditResult:
-    """Apply edits that should fix the syntax; return the result unchanged if they don't."""
+def apply_code_correction(result: EditResult, edits: object, is_better: Callable[[str], bool]) -> EditResult:
+    """Apply edits that should fix errors in the code; return the result unchanged if they don't."""
     attempt = _apply_all(result.job, result.code, edits)
-    if attempt.failed or attempt.code == result.code or not parses(attempt.code):
+    if attempt.failed or attempt.code == result.code or not is_better(attempt.code):
         return result
     return msgspec.structs.replace(attempt, outcomes=result.outcomes)
 
@@ -119,7 +120,11 @@ def _apply_all(job: str, code: str, edits: object) -> EditResult:
 
 def _apply_one(code: str, edit: object, *, newline: str, is_blank: bool) -> tuple[str, EditOutcome]:
     fields = cast("dict[str, Any]", edit) if isinstance(edit, dict) else {}
-    action, old, new = fields.get("action"), fields.get("old_code"), fields.get("new_code")
+    action, old, raw_new = fields.get("action"), fields.get("old_code"), fields.get("new_code")
+    new = raw_new
+    # A fence that the job has as well is part of its code, such as of a comment.
+    if not (isinstance(old, str) and _OPENING_FENCE.match(old) and old in code):
+        old, new = strip_fence(old), strip_fence(raw_new)
     outcome = EditOutcome(
         action=action if isinstance(action, str) else "",
         old=old if isinstance(old, str) else "",
@@ -129,19 +134,31 @@ def _apply_one(code: str, edit: object, *, newline: str, is_blank: bool) -> tupl
     )
     if not isinstance(new, str):
         return code, outcome
+    whole = new if new == raw_new else f"{new}\n"
     if is_blank:
         if not new.strip():
             return code, _mark_unchanged(outcome)
-        return _replace_everything(code, new, newline, outcome, how="created")
+        return _replace_everything(code, whole, newline, outcome, how="created")
     match action:
         case "rewrite":
-            return _replace_everything(code, new, newline, outcome, how="rewrite") if new.strip() else (code, outcome)
+            return _replace_everything(code, whole, newline, outcome, how="rewrite") if new.strip() else (code, outcome)
         case "replace" | "replace_all" if outcome.old:
             if old == new:
                 return code, _mark_unchanged(outcome)
             return _replace_matches(code, outcome, newline)
         case _:
             return code, outcome
+
+
+def strip_fence(code: object) -> object:
+    """Return code without the Markdown fence around it, closed or not. Other values are returned unchanged."""
+    first, *lines = code.strip().split("\n") if isinstance(code, str) else ("",)
+    opening = _OPENING_FENCE.fullmatch(first)
+    if opening is None:
+        return code
+    if lines and lines[-1].strip() == opening["fence"]:
+        lines.pop()
+    return "\n".join(lines).removesuffix("\r")
 
 
 def _replace_everything(

@@ -13,8 +13,6 @@ import msgspec
 import tree_sitter
 import tree_sitter_javascript
 
-from palaver_jobchat.edit_matcher import common_prefix
-
 
 class SyntaxProblem(msgspec.Struct, frozen=True):
     line: int
@@ -51,6 +49,7 @@ _LANGUAGE = tree_sitter.Language(tree_sitter_javascript.language())
 _UNSUPPORTED = tree_sitter.Query(
     _LANGUAGE, "[(jsx_element) (jsx_self_closing_element)] @jsx (try_statement !handler !finalizer) @try"
 )
+_LITERALS = tree_sitter.Query(_LANGUAGE, "[(string) (template_string) (regex) (jsx_text)] @literal (comment) @comment")
 _UNSUPPORTED_MESSAGES = {"jsx": "JSX is not supported", "try": "`try` without `catch` or `finally`"}
 # NUL is valid in a string but unknown to the grammar; a lone surrogate cannot be encoded. Both are replaced by \x01,
 # which is also valid in strings and comments only.
@@ -59,6 +58,14 @@ _KEPT_KEYWORDS = frozenset({"async", "await"})
 _CLOSING_BRACKETS = {"(": ")", "[": "]", "{": "}", "${": "}"}
 _QUOTES = frozenset("'\"`")
 _MAX_QUOTED_CHARACTERS = 30
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A range of characters."""
+
+    start: int
+    end: int
+    is_comment: bool = False
 
 
 class Node:
@@ -125,6 +132,23 @@ class Program:
     @cached_property
     def _tree_and_depth(self) -> tuple[Node, int]:
         return _build_tree(self._tree.root_node, self._source)
+
+    @property
+    def literals(self) -> list[Span]:
+        """The outermost strings, templates, regular expressions, JSX texts and comments, in order."""
+        captured = tree_sitter.QueryCursor(_LITERALS).captures(self._tree.root_node)
+        nodes = sorted(
+            (node.start_byte, node.end_byte, name == "comment") for name, nodes in captured.items() for node in nodes
+        )
+        spans: list[Span] = []
+        byte = position = 0
+        for start, end, is_comment in nodes:
+            if start >= byte:
+                position += len(self._source[byte:start].decode(errors="ignore"))
+                length = len(self._source[start:end].decode(errors="ignore"))
+                spans.append(Span(position, position + length, is_comment))
+                byte, position = end, position + length
+        return spans
 
     @property
     def root(self) -> Node:
@@ -263,6 +287,13 @@ def string_value(node: Node) -> str | None:
             )
         case _:
             return None
+
+
+def common_prefix(first: str, second: str) -> str:
+    for length, (left, right) in enumerate(zip(first, second, strict=False)):
+        if left != right:
+            return first[:length]
+    return min(first, second, key=len)
 
 
 _OPENING_FENCE = re.compile(r"(?P<indent>[ \t]*(?:>[ \t]?)*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^`\n]*")

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from palaver_jobchat.adaptors.entries import AdaptorDocs, Selection
+from palaver_jobchat.adaptors.examples import example_job
 from palaver_jobchat.docs.search import SearchResult
 from palaver_jobchat.payload import JobContext, Payload, Turn
 from palaver_jobchat.redaction import redact_configuration
@@ -93,7 +94,7 @@ fn(state => {
 
 each(
   $.patients,
-  post('/visits', {
+  request('POST', '/visits', {
     body: { patientId: $.data.id, name: `${$.data.first} ${$.data.last}` },
     headers: { 'content-type': 'application/json' },
   })
@@ -101,6 +102,10 @@ each(
 
 cursor('now');
 ```
+
+`request(method, path, { body, query, headers })` is the same in all versions of the http adaptor. `post`, `put` and \
+`patch` are not: in version 7 they take the body as an argument of its own, `post(path, data, { headers })`, and in \
+version 6 as an option, `post(path, { body, headers })`. Follow the signatures of the job's adaptor.
 
 Another: continue when one request fails, and end with a small state.
 
@@ -187,7 +192,7 @@ def build_prompt(
     """Return the prompt for a payload, its adaptor's docs and the search results."""
     blocks = [
         _INSTRUCTIONS[payload.mode],
-        "" if docs is None else _adaptor_block(docs, selection),
+        "" if docs is None else "\n\n".join((_adaptor_block(docs, selection), *_example_sections(docs))),
         "\n\n".join(_retrieved_sections(selection, results)),
     ]
     question = [_text_block("\n\n".join(_job_sections(payload.context))), _text_block(payload.question)]
@@ -223,6 +228,11 @@ def _adaptor_block(docs: AdaptorDocs, selection: Selection | None) -> str:
     return _adaptor_text(
         f"{start} The signatures of its functions (namespaced ones may be missing):", selection.signatures
     )
+
+
+def _example_sections(docs: AdaptorDocs) -> Iterator[str]:
+    if (example := example_job(docs)) is not None:
+        yield f"A complete job for this version of the adaptor:\n\n```js\n{example}\n```"
 
 
 @lru_cache(maxsize=32)

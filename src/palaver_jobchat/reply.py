@@ -1,6 +1,6 @@
 """The end of a reply: closing text, the `code-edit` part and the `reply` part that clients read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -9,10 +9,8 @@ from palaver import Data, Failure
 from palaver_jobchat import edit_report
 from palaver_jobchat.adaptors.entries import AdaptorDocs
 from palaver_jobchat.docs.previous_results import RagResults
-from palaver_jobchat.edits import EditResult
-from palaver_jobchat.javascript import Syntax
+from palaver_jobchat.edit_report import EditedJob
 from palaver_jobchat.payload import Payload
-from palaver_jobchat.rules import Finding
 from palaver_jobchat.stream_collector import StreamCollector, UsageCounter
 
 CUT_OFF = "Note: this answer was cut off at its length limit."
@@ -23,18 +21,6 @@ CODE_POINTER = "/context/expression"
 """JSON Pointer to the code that an edit changes, in the workflow's inputs."""
 
 FinishReason = Literal["stop", "length", "content-filter"]
-
-
-class EditedJob(msgspec.Struct, frozen=True):
-    result: EditResult
-    syntax: Syntax
-    correction_error: str | None = None
-    """Code of the error that ended the correction request."""
-    findings: Sequence[Finding] = ()
-
-    @property
-    def warning(self) -> str | None:
-        return edit_report.warning(self.result, self.syntax, self.correction_error)
 
 
 def require_content(collector: StreamCollector, usage_counter: UsageCounter) -> None:
@@ -79,9 +65,7 @@ class ReplyBuilder(msgspec.Struct, frozen=True, kw_only=True):
         """Yield the closing text, the `code-edit` part and the `reply` part."""
         yield from self._closing_text(edited)
         if edited is not None:
-            value = edit_report.code_edit(edited.result, edited.syntax, self.payload.context.page)
-            if edited.result.suggested is not None:  # Otherwise nothing was checked.
-                value["findings"] = [msgspec.to_builtins(finding) for finding in edited.findings]
+            value = edit_report.code_edit(edited, self.payload.context.page)
             yield Data(name="code-edit", value={**value, "input": CODE_POINTER})
         yield Data(name="reply", value=self._reply(edited))
 
@@ -95,16 +79,16 @@ class ReplyBuilder(msgspec.Struct, frozen=True, kw_only=True):
             yield text
         if self.finish == "length":
             yield f"{_paragraph_break(text)}{CUT_OFF}"
-        elif edited is not None and edited.warning:
-            yield f"{_paragraph_break(text)}Note: {edited.warning}"
+        elif edited is not None and (warning := edit_report.warning(edited)):
+            yield f"{_paragraph_break(text)}Note: {warning}"
 
     def _reply(self, edited: EditedJob | None) -> dict[str, Any]:
         reply: dict[str, Any] = {"meta": {"rag": self.rag.meta(), "job_chat": self._meta()}}
         if self.payload.mode == "edits":
             reply["suggested_code"] = None if edited is None else edited.result.suggested
         if edited is not None:
-            reply["application_status"] = edit_report.application_status(edited.result, edited.syntax, edited.warning)
-            reply["diff"] = edit_report.diff(edited.result, edited.warning)
+            reply["application_status"] = edit_report.application_status(edited)
+            reply["diff"] = edit_report.diff(edited)
         return reply
 
     def _meta(self) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def _applied_answer(response: str, code: str, how: str, usage: dict[str, int] = 
         "response": response,
         "suggested_code": code,
         "usage": usage,
-        "application_status": {**SUCCESS_STATUS, "edits": [{"state": "applied", "how": how}]},
+        "application_status": {**SUCCESS_STATUS, "edits": [{"state": "applied", "how": how}], "findings": []},
         "diff": PATCHED,
     }
 
@@ -64,6 +64,24 @@ def _failed_answer(
             **more,
         },
         "diff": {**UNPATCHED, "warning": warning},
+    }
+
+
+def _no_job_answer(usage: dict[str, int]) -> dict[str, Any]:
+    message = "Jobs can't use `export`; a job's output is its final state."
+    warning = f"Line 1 of the resulting code: {message}"
+    return {
+        "response": _text_with_note(warning),
+        "suggested_code": "export default [];\n",
+        "usage": usage,
+        "application_status": {
+            **SUCCESS_STATUS,
+            "success": False,
+            "edits": [{"state": "applied", "how": "rewrite"}],
+            "findings": [{"rule": "no_import", "level": "error", "line": 1, "message": message}],
+            "warning": warning,
+        },
+        "diff": {**PATCHED, "warning": warning},
     }
 
 
@@ -118,6 +136,16 @@ SCENARIOS: dict[str, Scenario] = {
         [edit(replace("a();\nreturn state;\n", "b();\nreturn state;\n"))],
         _applied_answer("I'll do that.", "fn(state => {\n    b();\n    return state;\n});\n", "indent"),
     ),
+    "other spaces and no trailing comma": Scenario(
+        "get( '/a', {\n  query: {limit: 5,},\n} );\n",
+        [edit(replace("query: { limit: 5 }", "query: { limit: 9 }"))],
+        _applied_answer("I'll do that.", "get( '/a', {\n  query: { limit: 9 },\n} );\n", "tokens"),
+    ),
+    "other spaces in a template": Scenario(
+        "get( `/a?q=x  y` );\n",
+        [edit(replace("get(`/a?q=x y`)", "b()")), edit()],
+        _failed_answer(_text_with_note(NOT_FOUND), "not_found", NOT_FOUND),
+    ),
     "CRLF": Scenario(
         "get('/a');\r\nget('/b');\r\n",
         [edit(replace("get('/b');\n", "post('/b');\npost('/c');\n"))],
@@ -150,6 +178,7 @@ SCENARIOS: dict[str, Scenario] = {
                 "applied_changes": 2,
                 "total_changes": 2,
                 "edits": [{"state": "applied", "how": "exact"}, {"state": "applied", "how": "exact"}],
+                "findings": [],
             },
             "diff": {"patches_applied": 2, "patches_total": 2},
         },
@@ -200,6 +229,7 @@ SCENARIOS: dict[str, Scenario] = {
                 "total_changes": 2,
                 "syntax_ok": True,
                 "edits": [{"state": "applied", "how": "exact"}, {"state": "failed", "reason": "not_found"}],
+                "findings": [],
                 "warning": "Edit 2 of 2 was not applied: its old code is not in the job.",
             },
             "diff": {
@@ -242,12 +272,39 @@ SCENARIOS: dict[str, Scenario] = {
             "usage": DOUBLE_USAGE,
             "application_status": {
                 **SUCCESS_STATUS,
+                "success": False,
                 "syntax_ok": False,
                 "edits": [{"state": "applied", "how": "exact"}],
+                "findings": [
+                    {
+                        "rule": "parses",
+                        "level": "error",
+                        "line": 1,
+                        "message": "Syntax error: missing `)` (column 3).",
+                    }
+                ],
                 "warning": DOES_NOT_PARSE,
             },
             "diff": {**PATCHED, "warning": DOES_NOT_PARSE},
         },
+    ),
+    "code in a fence": Scenario(
+        "",
+        [edit(rewrite("```js\nget('/a');\n```\n"))],
+        _applied_answer("I'll do that.", "get('/a');\n", "created"),
+    ),
+    "code that is no job, mended": Scenario(
+        "a();\n",
+        [edit(rewrite("export default [a()];\n")), edit(rewrite("b();\n"))],
+        _applied_answer("I'll do that.", "b();\n", "rewrite", DOUBLE_USAGE),
+    ),
+    "code that is no job, not mended": Scenario(
+        "a();\n",
+        [edit(rewrite("export default [];\n")), edit(rewrite("import b from 'b';\nexport default [];\n"))],
+        _no_job_answer(DOUBLE_USAGE),
+    ),
+    "code that is no job, as before": Scenario(
+        "export default [1];\n", [edit(rewrite("export default [];\n"))], _no_job_answer(USAGE)
     ),
     "input that is no edit": Scenario(
         "a();\n",

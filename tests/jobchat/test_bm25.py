@@ -20,6 +20,8 @@ def test_content_terms_leave_out_stop_words_repeats_and_excluded_terms() -> None
 
     assert content_terms(question, without=["http"]) == ["each", "adaptor"]
     assert content_terms("how do I do it?") == []
+    assert content_terms("what is then? .then() and get('/a')") == ["then", "get"]
+    assert content_terms("what does $ do, or $.data?") == ["$", "data"]
 
 
 def test_bm25_ranks_rare_terms_in_short_texts_highest() -> None:

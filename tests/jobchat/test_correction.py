@@ -3,6 +3,7 @@
 from typing import Any
 
 from palaver_jobchat.assistant import correction_prompt
+from palaver_jobchat.edit_report import EditedJob
 from palaver_jobchat.edits import apply_edits, requested_edits
 from palaver_jobchat.javascript import Syntax, SyntaxProblem
 from palaver_jobchat.payload import JobContext, Payload
@@ -11,7 +12,7 @@ from palaver_jobchat.prompt import build_prompt, element
 FIRST_PROMPT = build_prompt(Payload(content="rename it", context=JobContext(expression="a();\na();\n"), mode="edits"))
 INSTRUCTION = (
     "All edits not listed here were applied. Call edit_job once more, with one edit for each failed edit, in order, or "
-    "with edits that fix the syntax. The job's current code:"
+    "with edits that fix the errors. The job's current code:"
 )
 
 
@@ -34,7 +35,7 @@ def test_correction_lists_failures_per_call_and_the_code_once() -> None:
     ]
     result = apply_edits("a();\na();\n", requested_edits([first, second]))
 
-    prompt = correction_prompt(FIRST_PROMPT, answer, result, Syntax())
+    prompt = correction_prompt(FIRST_PROMPT, answer, EditedJob(result))
 
     assert (prompt.system, prompt.tools, prompt.messages[:-2]) == (
         FIRST_PROMPT.system,
@@ -68,7 +69,7 @@ def test_correction_names_the_position_of_a_syntax_error() -> None:
     result = apply_edits("a();\na();\n", requested_edits([tool_input]))
     syntax = Syntax(ok=False, errors=(SyntaxProblem(1, 3, "something is missing"),))
 
-    (block,) = correction_prompt(FIRST_PROMPT, [call(1, tool_input)], result, syntax).messages[-1]["content"]
+    (block,) = correction_prompt(FIRST_PROMPT, [call(1, tool_input)], EditedJob(result, syntax)).messages[-1]["content"]
 
     assert block["is_error"] is True
     assert block["content"] == (
@@ -80,7 +81,7 @@ def test_tool_input_that_is_not_an_object_is_sent_back_as_an_empty_object() -> N
     tool_input = {"edits": [replace("a();\na", "b();\na")]}
     result = apply_edits("a();\na();\n", requested_edits([tool_input, "no"]))
 
-    prompt = correction_prompt(FIRST_PROMPT, [call(1, tool_input), call(2, "no")], result, Syntax())
+    prompt = correction_prompt(FIRST_PROMPT, [call(1, tool_input), call(2, "no")], EditedJob(result))
 
     assert [block["input"] for block in prompt.messages[-2]["content"]] == [tool_input, {}]
     applied, malformed = prompt.messages[-1]["content"]

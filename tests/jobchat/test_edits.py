@@ -10,9 +10,9 @@ from palaver_jobchat.edit_matcher import MAX_MATCHES
 from palaver_jobchat.edits import (
     EditOutcome,
     EditResult,
+    apply_code_correction,
     apply_correction,
     apply_edits,
-    apply_syntax_correction,
     requested_edits,
     truncated_result,
 )
@@ -52,6 +52,15 @@ def outcome_summaries(result: EditResult) -> list[str]:
         ("abc", replace("z", "y"), "abc", "failed not_found"),
         ("abc", replace("", "y"), "abc", "failed malformed"),
         ("abc", replace("b", "y", "insert"), "abc", "failed malformed"),
+        # Code in a Markdown fence.
+        ("", {"new_code": "```js\nget('/a');\n```"}, "get('/a');\n", "applied created"),
+        ("a\r\nb\r\n", {"action": "rewrite", "new_code": "```\r\nc\r\n```\r\n"}, "c\r\n", "applied rewrite"),
+        ("a", {"action": "rewrite", "new_code": "\n~~~javascript\nb\nc\n"}, "b\nc\n", "applied rewrite"),
+        ("a", {"action": "rewrite", "new_code": "```js\n```"}, "a", "failed malformed"),
+        ("a b", replace("a", "```js\nc\n```"), "c b", "applied exact"),
+        ("a b", replace("```\na\n```", "```\nc\nd\n```"), "c\nd b", "applied exact"),
+        ("/*\n```js\na\n```\n*/", replace("```js\na\n```", "```js\nb\n```"), "/*\n```js\nb\n```\n*/", "applied exact"),
+        ("a", replace("a", "`${b}`"), "`${b}`", "applied exact"),
         # A match that ignores line ends.
         ("a\r\nb\r\n", replace("a\nb", "a\nc"), "a\r\nc\r\n", "applied line-ends"),
         ("a\r\nb\r\n", replace("a\r\nb", "c\nd"), "c\r\nd\r\n", "applied exact"),
@@ -61,7 +70,7 @@ def outcome_summaries(result: EditResult) -> list[str]:
         ("a\nb\nx", replace("a  \nb", "c"), "c\nx", "applied line-ends"),
         ("a\r\nb  \r\nx", replace("a\nb ", "a\nc "), "a\r\nc \r\nx", "applied line-ends"),
         ("a\nb  ", replace("a \nb ", "c"), "c", "applied line-ends"),
-        ("a\nb = 1\n", replace("a \nb ", "c"), "a\nb = 1\n", "failed not_found"),
+        ("a\nb = 1\n", replace("a \nb ", "c"), "c = 1\n", "applied tokens"),
         ("a \nb \na \nb", replace("a\nb", "c", "replace_all"), "c \nc", "applied line-ends"),
         # A match that ignores indentation.
         (
@@ -81,6 +90,61 @@ def outcome_summaries(result: EditResult) -> list[str]:
         ("  a\n  b", replace("a\nb", "a\nb", "replace"), "  a\n  b", "unchanged"),
         ("  a\n  b", replace("a\nb", "a\nb\r"), "  a\n  b\r", "applied indent"),
         ("a", replace(" \n ", "b"), "a", "failed not_found"),
+        # A match of tokens: spaces inside lines, and trailing commas and semicolons.
+        ("get( '/a',{a:1} );\n", replace("get('/a', { a: 1 });", "post('/a');"), "post('/a');\n", "applied tokens"),
+        ("get('/a', {a: 1,});", replace("{ a: 1 }", "{}"), "get('/a', {});", "applied tokens"),
+        ("get('/a', [{ a: 1 }])", replace("[{ a: 1, }, ]", "[]"), "get('/a', [])", "applied tokens"),
+        ("f({\n  a : 1\n});", replace("a: 1,", "a: 2,"), "f({\n  a: 2,\n});", "applied tokens"),
+        ("f({\n  a : 1,\n  b,\n});", replace("a: 1,", "a: 2,"), "f({\n  a: 2,\n  b,\n});", "applied tokens"),
+        ("f({\n  a : 1,\n  b,\n});", replace("a: 1\n", "a: 2\n"), "f({\n  a: 2,\n  b,\n});", "applied tokens"),
+        ("a( );\nb( );\n", replace("a()\nb()\n", "c();\n"), "c();\n", "applied tokens"),
+        ("a( );\nb( );\n", replace("a()\nb()", "c()"), "c();\n", "applied tokens"),
+        ("f({\n  a : 1,\n  b,\n});", replace("  a: 1\n", ""), "f({\n  b,\n});", "applied tokens"),
+        ("a( )\nb( )\n", replace("a();\nb();\n", "c();\n"), "c();\n", "applied tokens"),
+        ("a( ); b();\n", replace("a();", "c();"), "c(); b();\n", "applied tokens"),
+        ("fn(s => { return s })", replace("{ return s; }", "s"), "fn(s => s)", "applied tokens"),
+        ("x = a( )\n  .then(f);", replace("a();", "b();"), "x = a( )\n  .then(f);", "failed not_found"),
+        ("a( );\n(b);", replace("a()(b)", "c"), "a( );\n(b);", "failed not_found"),
+        ("a + +b", replace("a ++b", "c"), "a + +b", "failed not_found"),
+        ("ab cd", replace("abcd", "c"), "ab cd", "failed not_found"),
+        ("a( );a(  );", replace("a()", "b()"), "a( );a(  );", "failed ambiguous"),
+        ("a( );a(  );", replace("a()", "b()", "replace_all"), "b();b();", "applied tokens"),
+        ("// a  b\nx( )\n", replace("// a b\nx()", "y"), "y\n", "applied tokens"),
+        (
+            "fn(state => {\r\n    if(a) {\r\n        b();\r\n    }\r\n});",
+            replace("  if (a) {\n      b();\n  }\n", "  if (c) {\n      d();\n  }\n"),
+            "fn(state => {\r\n    if (c) {\r\n        d();\r\n    }\r\n});",
+            "applied tokens",
+        ),
+        (
+            "fn(state => {\n  if(a) {\n    b();\n  }\n});",
+            replace("if (a) {\n    b();\n  }", "if (c) {\n    d();\n  }"),
+            "fn(state => {\n  if (c) {\n    d();\n  }\n});",
+            "applied tokens",
+        ),
+        ("  a( );\n  b();\n", replace("a();\n", ""), "  b();\n", "applied tokens"),
+        # Spaces in strings, templates, regular expressions and JSX count.
+        ("f( 'a  b' )", replace("f('a b')", "g"), "f( 'a  b' )", "failed not_found"),
+        ("f( `a  b` )", replace("f(`a b`)", "g"), "f( `a  b` )", "failed not_found"),
+        ("f( `a  b` )", replace("f(`a  b`)", "g"), "g", "applied tokens"),
+        ("f( /a  b/ )", replace("f(/a b/)", "g"), "f( /a  b/ )", "failed not_found"),
+        ("f( <p>a  b</p> )", replace("f(<p>a b</p>)", "g"), "f( <p>a  b</p> )", "failed not_found"),
+        ("f( <p>a  b</p> )", replace("f(<p>a  b</p>)", "g"), "g", "applied tokens"),
+        ("f(`\n  a \n`)", replace("f(`\n  a\n`)", "g"), "f(`\n  a \n`)", "failed not_found"),
+        ("f(`\r\n  a\r\n`)", replace("f(`\n  a\n`)", "g"), "g", "applied line-ends"),
+        ("f(`\n    a\n  `)", replace("f(`\na\n`)", "g"), "f(`\n    a\n  `)", "failed not_found"),
+        (
+            "  f(`\n  a\n`);\n  h();\n",
+            replace("f(`\n  a\n`);\nh();\n", "f(`\n  b\n`);\nh();\n"),
+            "  f(`\n  b\n`);\n  h();\n",
+            "applied indent",
+        ),
+        (
+            "  f(`\n    a\n  `);\n",
+            replace("f(`\n  a\n`);\n", "f(`\n  b\n`);\n"),
+            "  f(`\n    b\n  `);\n",
+            "applied indent",
+        ),
     ],
 )
 def test_single_edit_gives_the_expected_code_and_outcome(job: str, edit: Any, code: str, outcome: str) -> None:
@@ -183,12 +247,12 @@ def test_correction_uses_the_line_ends_of_the_original_job() -> None:
     assert apply_correction(result, [replace("b", "c\nd")]).code == "c\r\nd"
 
 
-def test_syntax_correction_is_applied_only_if_the_result_parses() -> None:
+def test_correction_of_the_code_is_applied_only_if_the_result_is_better() -> None:
     broken = apply_edits("a()", [replace("()", "(")])
 
-    assert apply_syntax_correction(broken, [replace("(", "();")], lambda code: code == "a();").code == "a();"
-    assert apply_syntax_correction(broken, [replace("(", "((")], lambda code: False) == broken
-    assert apply_syntax_correction(broken, [replace("z", "y")], lambda code: True) == broken
+    assert apply_code_correction(broken, [replace("(", "();")], lambda code: code == "a();").code == "a();"
+    assert apply_code_correction(broken, [replace("(", "((")], lambda code: False) == broken
+    assert apply_code_correction(broken, [replace("z", "y")], lambda code: True) == broken
 
 
 # Properties

@@ -109,6 +109,25 @@ def test_selected_entries_are_in_a_block_after_the_function_list() -> None:
     assert len(build_prompt(Payload(content="a"), docs=DOCS, selection=select_entries(ENTRIES, budget=5)).system) == 2
 
 
+@pytest.mark.parametrize(("version", "call"), [("6.5.4", "{\n    body: {"), ("7.2.10", "\n    '/visits',\n    {")])
+def test_http_adaptor_has_an_example_of_its_major_version(version: str, call: str) -> None:
+    docs = msgspec.structs.replace(DOCS, adaptor=Adaptor("@openfn/language-http"), version=version)
+
+    text = build_prompt(Payload(content="a"), docs=docs, selection=select_entries(ENTRIES)).system[1]["text"]
+
+    assert "\n\nA complete job for this version of the adaptor:\n\n```js\n" in text
+    assert call in text
+
+
+@pytest.mark.parametrize(("name", "version"), [("@openfn/language-http", None), ("@openfn/language-dhis2", "7.0.0")])
+def test_other_adaptors_and_unknown_versions_have_no_example(name: str, version: str | None) -> None:
+    docs = msgspec.structs.replace(DOCS, adaptor=Adaptor(name), version=version)
+
+    text = build_prompt(Payload(content="a"), docs=docs, selection=select_entries(ENTRIES)).system[1]["text"]
+
+    assert "A complete job" not in text
+
+
 def test_prompt_states_when_docs_are_missing_or_of_another_version() -> None:
     nearest = msgspec.structs.replace(DOCS, state="nearest", docs_version="1.0.0")
     missing = AdaptorDocs(adaptor=Adaptor("@mine/thing"))

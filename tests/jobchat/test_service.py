@@ -220,6 +220,29 @@ async def test_search_results_of_earlier_turns_stay_first_until_the_page_changes
     assert third["meta"]["rag"]["search_results"][0] not in first_results
 
 
+@pytest.mark.parametrize(
+    ("question", "page"),
+    [
+        ("how do I log something?", "logging"),
+        ("how do I loop over an array?", "fn-and-each"),
+        ("my job ran out of memory", "cleaning-final-state"),
+    ],
+)
+async def test_plain_question_finds_its_page_whatever_was_asked_before(
+    create_chat: ChatFactory, question: str, page: str
+) -> None:
+    workflow, fake = create_chat([{"text": "Yes."}])
+    history = [{"role": "user", "content": "How do cursors work?"}, {"role": "assistant", "content": "So."}]
+
+    async with client(workflow) as http:
+        body = (await http.post("/services/job_chat", json={"content": question, "history": history})).json()
+
+    rag = body["meta"]["rag"]
+    assert rag["search_results"][0]["metadata"]["path"] == f"{page}.md"
+    assert rag["search_queries"] == [{"query": question}]
+    assert rag["search_results"][0]["text"] in fake.requests[0].body["system"][1]["text"]
+
+
 async def test_correction_request_repeats_the_conversation_and_names_failed_edits(create_chat: ChatFactory) -> None:
     scenario = SCENARIOS["two places, corrected"]
     workflow, fake = create_chat(scenario.script)
@@ -234,6 +257,37 @@ async def test_correction_request_repeats_the_conversation_and_names_failed_edit
     assert result["content"][0]["is_error"] is True
     assert "Edit 1 was not applied: its old code matches 2 places (lines 1 and 2)." in result["content"][0]["content"]
     assert second["tool_choice"] == {"type": "tool", "name": "edit_job"}
+
+
+async def test_call_that_sends_options_as_data_is_corrected(create_chat: ChatFactory) -> None:
+    wrong = "post('/visits', { body: $.data, headers: { a: 'b' } });\n"
+    right = "post('/visits', $.data, { headers: { a: 'b' } });\n"
+    workflow, fake = create_chat([edit(rewrite(wrong)), edit(rewrite(right))])
+    payload = {"content": "zzz", "context": {"adaptor": "http@7.2.10"}, "suggest_code": True}
+
+    async with client(workflow) as http:
+        body = (await http.post("/services/job_chat", json=payload)).json()
+
+    first, second = (request.body for request in fake.requests)
+    assert "post(path: string, data: object, options?: RequestOptions)" in first["system"][1]["text"]
+    assert "A complete job for this version of the adaptor" in first["system"][1]["text"]
+    assert "Line 1: `post` sends this object as it is" in second["messages"][-1]["content"][0]["content"]
+    assert (body["suggested_code"], body["application_status"]["success"]) == (right, True)
+
+
+async def test_correction_request_names_rule_errors(create_chat: ChatFactory) -> None:
+    workflow, fake = create_chat([edit(rewrite("gett('/a');\n")), edit(rewrite("get('/a');\n"))])
+    payload = {"content": "zzz", "context": {"adaptor": "http@6.5.4"}, "suggest_code": True}
+
+    async with client(workflow) as http:
+        body = (await http.post("/services/job_chat", json=payload)).json()
+
+    (result,) = fake.requests[1].body["messages"][-1]["content"]
+    assert result["content"].startswith(
+        "Line 1: @openfn/language-http@6.5.4 has no function `gett`. Did you mean `get`?\n"
+    )
+    assert body["suggested_code"] == "get('/a');\n"
+    assert (body["application_status"]["success"], body["application_status"]["findings"]) == (True, [])
 
 
 async def test_job_chat_is_available_over_inspect_invoke_and_chat_completions(create_chat: ChatFactory) -> None:
@@ -353,7 +407,7 @@ async def test_docs_are_not_searched_without_an_index(create_chat: ChatFactory, 
     ],
 )
 async def test_rule_findings_are_reported_for_changed_code(create_chat: ChatFactory, edits: Any, findings: Any) -> None:
-    workflow, _ = create_chat([edit(edits)])
+    workflow, _ = create_chat([edit(edits), edit()])
     inputs = {"context": {"expression": "a();\n", "page_name": "p"}, "suggest_code": True}
     body = {"inputs": inputs, "messages": [{"role": "user", "content": "zzz"}]}
 

@@ -6,5 +6,6 @@ Modules:
     index             the index of a folder: one SQLite file, updated incrementally
     embeddings        vectors of texts, and the search for the nearest ones
     search            search an index
+    synonyms          words that mean about the same
     previous_results  results that the client sends back with the next turn (`meta.rag`)
 """

@@ -1,11 +1,12 @@
 """Search the index of the docs.
 
-Chunks are ranked by words (BM25) and, with an embedding model, also by meaning; the two rankings are merged. No model
-decides whether docs are needed: a search is cheap, and an unrelated question finds nothing.
+Chunks are ranked by words, their stems and synonyms and, with an embedding model, also by meaning; the two rankings are
+merged. No model decides whether docs are needed: a search is cheap, and an unrelated question finds nothing.
 """
 
 import asyncio
 import logging
+import math
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,28 +20,36 @@ from palaver import PalaverError
 from palaver_jobchat.bm25 import content_terms
 from palaver_jobchat.docs.embeddings import Embedding, VectorSearch, load_embedding
 from palaver_jobchat.docs.index import TOKENIZER, sample_index
+from palaver_jobchat.docs.synonyms import SYNONYM_WEIGHT, synonyms_of
 from palaver_jobchat.settings import Settings
 
 RESULTS_BUDGET_CHARACTERS = 12_000
 MAX_RESULTS = 5
+MIN_SHARE = 0.5
+"""Share of the question's weight that a result must contain if it contains only one of its words."""
+MIN_SCORE = 0.15
+"""Results below it are dropped."""
 MIN_RELATIVE_SCORE = 0.35
 """Results below this share of the best score are dropped."""
 
 NearestChunks = Callable[[sqlite3.Connection, str, int], Sequence[int]]
 """Returns the ids of the chunks nearest to a question, up to a limit (embeddings.VectorSearch)."""
 
-_MAX_CANDIDATES = 30
-_BATCH_SIZE = 10
+_MAX_CANDIDATES = 50
 _RANK_CONSTANT = 60  # The usual k of reciprocal rank fusion.
-_SHORT_QUESTION_CHARACTERS = 40
 _MAX_TERMS = 20
 _MAX_SCORED_ROWS = 6_000  # A few milliseconds.
+_ADAPTOR_WEIGHT = 0.1
+_MAX_TERM_FREQUENCY = 2.2
+"""The limit of BM25's term frequency: FTS5's k1 is 1.2."""
 _IGNORED_TERMS = ("openfn", "job", "jobs")
 _CHUNK_QUERY = "SELECT text, title, section, path FROM chunks WHERE id = ?"
-_RANK_QUERY = """
-    SELECT rowid, -rank FROM words
+_COUNT_QUERY = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+_CANDIDATES_QUERY = """
+    SELECT rowid FROM words
     WHERE words MATCH ? AND rank MATCH 'bm25(4.0, 2.0, 1.0)' ORDER BY rank LIMIT ?
 """
+_RANK_QUERY = "SELECT rowid, -rank FROM words WHERE words MATCH ? AND rank MATCH 'bm25(4.0, 2.0, 1.0)'"
 
 
 class SearchResult(msgspec.Struct, frozen=True):
@@ -49,7 +58,7 @@ class SearchResult(msgspec.Struct, frozen=True):
     section: str = ""
     path: str = ""
     score: float | None = None
-    """Relative to the best result."""
+    """From 0 to 1: how much of the question it matches."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the item of `meta.rag.search_results`."""
@@ -64,6 +73,8 @@ class Query(msgspec.Struct, frozen=True):
     """Content words of the question. Without any, nothing is searched."""
     adaptor: str | None = None
     """Short name. Chunks about it rank higher, but need other terms to be relevant."""
+    previous_terms: tuple[str, ...] = ()
+    """Content words of the previous question, which decide between equal scores."""
 
 
 class SearchResults(msgspec.Struct, frozen=True):
@@ -74,12 +85,13 @@ class SearchResults(msgspec.Struct, frozen=True):
 
 
 def build_query(question: str, *, adaptor: str | None = None, previous_question: str | None = None) -> Query:
-    """Build the query. A short question ("and in bulk?") is extended by the previous one."""
-    question = question.strip()
-    earlier = previous_question.strip() if previous_question and len(question) < _SHORT_QUESTION_CHARACTERS else ""
-    terms = content_terms(f"{question} {earlier}", without=(*_IGNORED_TERMS, adaptor or ""))[:_MAX_TERMS]
-    text = " ".join(part for part in (question, adaptor, earlier) if part)
-    return Query(text, tuple(terms), adaptor)
+    """Build the query. A question without content words ("and why?") repeats the previous one."""
+    question, previous_question = question.strip(), (previous_question or "").strip()
+    ignored = (*_IGNORED_TERMS, adaptor or "")
+    terms = tuple(content_terms(question, without=ignored)[:_MAX_TERMS])
+    previous_terms = tuple(content_terms(previous_question, without=ignored)[:_MAX_TERMS])
+    text = " ".join(part for part in (question, adaptor, "" if terms else previous_question) if part)
+    return Query(text, terms or previous_terms, adaptor, previous_terms if terms else ())
 
 
 def search_index(
@@ -91,10 +103,20 @@ def search_index(
     # Immutable: an index is replaced, never changed in place (index.replace_file), so that no lock is needed.
     connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
     with closing(connection) as database:
-        scores = _rank_by_terms(database, (*query.terms, *([query.adaptor] if query.adaptor else ())))
-        if vector_search is not None and (nearest := vector_search(database, query.text, _MAX_CANDIDATES)):
-            scores = merge_rankings(list(scores), nearest)
-        results = _best_chunks(database, scores, query.terms)
+        nearest = vector_search(database, query.text, _MAX_CANDIDATES) if vector_search is not None else ()
+        weights, found = _find_candidates(database, query.terms)
+        chunks = {
+            chunk_id: SearchResult(*database.execute(_CHUNK_QUERY, (chunk_id,)).fetchone())
+            for chunk_id in dict.fromkeys((*found, *nearest))
+        }
+    ranking, scores = _rank_chunks(chunks, found, query, weights)
+    if nearest:
+        # Among pages about one subject, all are near in meaning: they must contain the words as well.
+        ranking = [chunk_id for chunk_id in merge_rankings(ranking, nearest) if chunk_id in scores]
+    results = [
+        msgspec.structs.replace(chunks[chunk_id], score=round(scores[chunk_id], 4))
+        for chunk_id in ranking[:MAX_RESULTS]
+    ]
     return SearchResults(query.text, tuple(fit_budget(results, budget)))
 
 
@@ -118,76 +140,83 @@ def fit_budget(results: Iterable[SearchResult], budget: int) -> list[SearchResul
     return fitting
 
 
-def _rank_by_terms(database: sqlite3.Connection, terms: Sequence[str]) -> dict[int, float]:
-    """Return the chunks that contain any of the terms with their scores, best first."""
-    rare = _rarest_terms(database, terms)
-    if not rare:
-        return {}
-    rows = database.execute(_RANK_QUERY, (" OR ".join(map(_quote_term, rare)), _MAX_CANDIDATES))
-    return dict(sorted(rows.fetchall(), key=lambda item: (-item[1], item[0])))
+def _find_candidates(database: sqlite3.Connection, terms: Sequence[str]) -> tuple[dict[str, float], list[int]]:
+    """Return the weight of each term, and the chunks with the most of the terms or their synonyms.
 
-
-def _rarest_terms(database: sqlite3.Connection, terms: Sequence[str]) -> list[str]:
-    """Return the rarest terms that occur in the index.
-
-    A word in half of all chunks adds nothing to a score but makes each of them be scored, and a long question has more
-    rare words than needed.
+    Rare words come first, and the commonest are left out if they occur in too many chunks: they add little to a score,
+    and a long question has more rare words than needed.
     """
-    (chunks,) = database.execute("SELECT chunks FROM about").fetchone()
-    count = "SELECT count(*) FROM words WHERE words MATCH ?"
-    counts = {term: database.execute(count, (_quote_term(term),)).fetchone()[0] for term in terms}
-    known = sorted((term for term in terms if counts[term]), key=lambda term: counts[term])
-    # All words of a question may be common ones.
-    rare = [term for term in known if counts[term] <= chunks / 2] or known
+    (total,) = database.execute("SELECT chunks FROM about").fetchone()
+    counts = {
+        word: database.execute(_COUNT_QUERY, (_quote_term(word), _MAX_SCORED_ROWS)).fetchone()[0]
+        for word in dict.fromkeys(word for term in terms for word in (term, *synonyms_of(term)))
+    }
+    weights: dict[str, float] = {}
+    for term in terms:
+        # A word that is in no chunk counts as a rather rare one.
+        count = counts[term] or max((counts[word] for word in synonyms_of(term)), default=0) or math.sqrt(total)
+        weights[term] = math.log(1 + (total - count + 0.5) / (count + 0.5))
     selected: list[str] = []
     rows = 0
-    for term in rare:
-        rows += counts[term]
-        if rows > _MAX_SCORED_ROWS and len(selected) >= 2:
+    for word in sorted((word for word in counts if counts[word]), key=lambda word: counts[word]):
+        rows += counts[word]
+        if rows > _MAX_SCORED_ROWS and selected:
             break
-        selected.append(term)
-    return selected
+        selected.append(word)
+    if not selected:
+        return weights, []
+    found = database.execute(_CANDIDATES_QUERY, (" OR ".join(map(_quote_term, selected)), _MAX_CANDIDATES))
+    return weights, [chunk_id for (chunk_id,) in found]
 
 
-def _best_chunks(database: sqlite3.Connection, scores: Mapping[int, float], terms: Sequence[str]) -> list[SearchResult]:
-    """Return the relevant chunks, best first: they contain the question's words and score near the best.
+def _rank_chunks(
+    chunks: Mapping[int, SearchResult], found: Sequence[int], query: Query, weights: Mapping[str, float]
+) -> tuple[list[int], dict[int, float]]:
+    """Return the chunks that score well, best first, and the scores of all that contain enough of the question."""
+    adaptor = (query.adaptor,) if query.adaptor else ()
+    words = {word for term in query.terms for word in (term, *synonyms_of(term))}
+    frequencies = _word_frequencies(chunks, words.union(query.previous_terms, adaptor))
 
-    Chunks that are only near in meaning need the words as well: among pages about one subject, all are near.
-    """
-    relevant: list[tuple[SearchResult, float]] = []
-    ranking = list(scores)
-    # The first batch usually suffices, and counting terms is slow.
-    for start in range(0, len(ranking), _BATCH_SIZE):
-        chunks = {
-            chunk_id: SearchResult(*database.execute(_CHUNK_QUERY, (chunk_id,)).fetchone())
-            for chunk_id in ranking[start : start + _BATCH_SIZE]
-        }
-        counts = _term_counts(chunks, terms)
-        relevant += [
-            (chunk, scores[chunk_id]) for chunk_id, chunk in chunks.items() if counts[chunk_id] >= min(2, len(terms))
-        ]
-        if len(relevant) >= MAX_RESULTS:
-            break
-    best = relevant[0][1] if relevant else 0.0
-    shares = [(chunk, score / best if best > 0 else 1.0) for chunk, score in relevant[:MAX_RESULTS]]
-    return [
-        msgspec.structs.replace(chunk, score=round(share, 4)) for chunk, share in shares if share >= MIN_RELATIVE_SCORE
-    ]
+    def frequency(word: str, chunk_id: int) -> float:
+        return frequencies[word].get(chunk_id, 0.0)
+
+    def term_frequency(term: str, chunk_id: int) -> float:
+        synonyms = (SYNONYM_WEIGHT * frequency(word, chunk_id) for word in synonyms_of(term))
+        return max(frequency(term, chunk_id), *synonyms, 0.0)
+
+    scores: dict[int, float] = {}
+    total = sum(weights.values())
+    for chunk_id in chunks:
+        matches = {term: term_frequency(term, chunk_id) for term in query.terms}
+        matched = [term for term in query.terms if matches[term]]
+        if matched and (len(matched) >= 2 or sum(weights[term] for term in matched) >= MIN_SHARE * total):
+            score = sum(weights[term] * matches[term] for term in matched) / total
+            scores[chunk_id] = min(score + sum(_ADAPTOR_WEIGHT * frequency(word, chunk_id) for word in adaptor), 1.0)
+    threshold = max(MIN_SCORE, MIN_RELATIVE_SCORE * max(scores.values(), default=0.0))
+
+    def sort_key(chunk_id: int) -> tuple[float, float, int]:
+        previous = sum(frequency(word, chunk_id) for word in query.previous_terms)
+        return -round(scores[chunk_id], 2), -previous, chunk_id
+
+    good = [chunk_id for chunk_id in found if scores.get(chunk_id, 0.0) >= threshold]
+    return sorted(good, key=sort_key), scores
 
 
-def _term_counts(chunks: Mapping[int, SearchResult], terms: Sequence[str]) -> dict[int, int]:
-    """Return how many of the terms each chunk contains, tokenized as in the index."""
-    counts = dict.fromkeys(chunks, 0)
+def _word_frequencies(chunks: Mapping[int, SearchResult], words: Iterable[str]) -> dict[str, dict[int, float]]:
+    """Return how often each word occurs in each chunk, as BM25 counts it, from 0 to 1; tokenized as in the index."""
+    frequencies: dict[str, dict[int, float]] = {}
     # A temporary index of these chunks: the large one would return every chunk with a common word.
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         database.execute(f"CREATE VIRTUAL TABLE words USING fts5 (title, section, text, {TOKENIZER})")
         rows = ((chunk_id, chunk.title, chunk.section, chunk.text) for chunk_id, chunk in chunks.items())
         database.execute("BEGIN")
         database.executemany("INSERT INTO words (rowid, title, section, text) VALUES (?, ?, ?, ?)", rows)
-        for term in terms:
-            for (chunk_id,) in database.execute("SELECT rowid FROM words WHERE words MATCH ?", (_quote_term(term),)):
-                counts[chunk_id] += 1
-    return counts
+        for word in words:
+            ranks = dict(database.execute(_RANK_QUERY, (_quote_term(word),)).fetchall())
+            # FTS5 multiplies the frequency, which is below 2.2, by this weight of the word.
+            weight = max(math.log((len(chunks) - len(ranks) + 0.5) / (len(ranks) + 0.5)), 1e-6)
+            frequencies[word] = {chunk_id: rank / (weight * _MAX_TERM_FREQUENCY) for chunk_id, rank in ranks.items()}
+    return frequencies
 
 
 def _quote_term(term: str) -> str:

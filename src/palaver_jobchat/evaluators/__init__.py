@@ -72,6 +72,7 @@ job_returns_state = _rule(
 job_keeps_state = _rule("keeps_state", "New state keeps the existing state: `{ ...state, data }`.")
 job_no_credentials = _rule("no_credentials", "The job contains no hard-coded password, token, key or other secret.")
 job_known_functions = _rule("known_functions", "The adaptor has every function that the job calls.")
+job_request_options = _rule("request_options", "Requests of the http adaptor pass the body where its version takes it.")
 job_json_path = _rule("json_path", "Paths in strings start with `$`.")
 job_no_placeholders = _rule("no_placeholders", "The job has no placeholders for missing code or values.")
 job_no_duplicate_declarations = _rule("no_duplicate_declarations", "No name is declared twice in the same scope.")

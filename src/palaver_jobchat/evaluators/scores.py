@@ -17,14 +17,14 @@ from palaver_jobchat.adaptors import names
 from palaver_jobchat.adaptors.entries import AdaptorDocs
 from palaver_jobchat.adaptors.library import AdaptorLibrary
 from palaver_jobchat.adaptors.names import Adaptor
-from palaver_jobchat.edit_matcher import common_prefix
-from palaver_jobchat.javascript import CodeBlock, javascript_blocks
+from palaver_jobchat.javascript import CodeBlock, common_prefix, javascript_blocks
 from palaver_jobchat.rules import RULES, Finding, Job, Rule, adaptor_functions
 from palaver_jobchat.settings import read_settings
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 OUTSIDE_UNTOUCHED = "outside_untouched"
+_RULES_WITH_DOCS = (adaptor_functions.known_functions, adaptor_functions.request_options)
 
 
 def find_changes_outside(code: str, *, old: str, span: tuple[int, int]) -> tuple[Finding, ...]:
@@ -255,7 +255,7 @@ def _parsed_blocks(case: Case, docs: AdaptorDocs | None) -> list[tuple[CodeBlock
 
 def _skip_reason(rule: Rule, code: Sequence[tuple[CodeBlock, Job]]) -> tuple[str, str] | None:
     """Return the code and message of why a rule does not apply, or None if it does."""
-    if rule is adaptor_functions.known_functions and all(job.docs is None for _, job in code):
+    if rule in _RULES_WITH_DOCS and all(job.docs is None for _, job in code):
         return "no_docs", "docs for this exact version of the adaptor are missing"
     if not any(rule.accepts(job) for _, job in code):
         return "not_readable", "the code is not valid JavaScript, or is nested too deeply"

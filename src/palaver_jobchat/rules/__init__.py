@@ -7,7 +7,7 @@ Modules:
     operations           the calls of adaptor functions, and the functions passed to them
     structure            rules: it parses, no imports, only operations at the top level
     state                rules: how `state` is returned, kept and accessed
-    adaptor_functions    rules: functions exist, paths start with `$`
+    adaptor_functions    rules: functions exist and get the arguments they take, paths start with `$`
     credentials          rule: no credentials in the code
     placeholders         rule: nothing is left to be written
 """
@@ -31,6 +31,7 @@ RULES: Final[tuple[Rule, ...]] = (
     state.keeps_state,
     credentials.no_credentials,
     adaptor_functions.known_functions,
+    adaptor_functions.request_options,
     adaptor_functions.json_path,
     placeholders.no_placeholders,
     structure.no_duplicate_declarations,

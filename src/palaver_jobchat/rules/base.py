@@ -20,7 +20,7 @@ MAX_DEPTH = 250
 """Deeper code is not checked: that could take long, and it is not hand-written."""
 
 _COMMA = re.compile(r",(?![^<]*>)")  # Not inside a type such as `Map<string, any>`.
-_CALLBACK = re.compile(r"\s*callback\b")
+_PARAMETER_NAME = re.compile(r"\s*([\w$]+)")
 
 Level = Literal["error", "warning", "note"]
 
@@ -73,13 +73,18 @@ class Job:
         return self.operations.steps(callbacks)
 
 
+def parameter_names(entry: Entry) -> list[str]:
+    """Return the names of a function's parameters, in order."""
+    if entry.kind != "function":
+        return []
+    matches = (_PARAMETER_NAME.match(text) for text in _COMMA.split(entry.signature.partition("(")[2]))
+    return [match[1] if match else "" for match in matches]
+
+
 def _callback_index(entry: Entry) -> int | None:
     """Return the index of the callback parameter. The callback of `map` gets an item, not the state."""
-    parameter_text = entry.signature.partition("(")[2]
-    parameters = _COMMA.split(parameter_text)
-    if entry.kind != "function" or entry.name == "map":
-        return None
-    return next((index for index, text in enumerate(parameters) if _CALLBACK.match(text)), None)
+    names = parameter_names(entry) if entry.name != "map" else []
+    return names.index("callback") if "callback" in names else None
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):

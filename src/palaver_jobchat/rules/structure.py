@@ -42,10 +42,9 @@ def no_import(job: Job) -> Iterator[Remark]:
                 pass
 
 
+_SILENT_STATEMENTS = frozenset({"comment", "empty_statement", "hash_bang_line"})
 # Imports and exports are reported by another rule.
-_ALLOWED_STATEMENTS = frozenset(
-    {"comment", "empty_statement", "hash_bang_line", "import_statement", "export_statement"}
-)
+_ALLOWED_STATEMENTS = _SILENT_STATEMENTS | {"import_statement", "export_statement"}
 _DECLARATIONS = frozenset(
     {
         "class_declaration",
@@ -71,13 +70,16 @@ def top_level_operations(job: Job) -> Iterator[Remark]:
             yield Remark("error", statement.line, "Only operations are allowed at the top level. Put this inside `fn`.")
         elif (message := _statement_problem(statement, operations)) is not None:
             yield Remark("error", statement.line, message)
+    kinds = {statement.kind for statement in job.root.children} - _SILENT_STATEMENTS
+    if kinds and kinds <= _DECLARATIONS:
+        yield Remark("error", 1, "The job has no operations, so it does nothing.")
 
 
 def _statement_problem(statement: Node, operations: set[Node]) -> str | None:
     expressions = [child for child in statement.children if child.kind != "comment"]
     expression = unwrap(expressions[0]) if expressions else None
-    if expression is None or expression.kind == "string":
-        return None  # `'use strict'` is harmless.
+    if expression is None or expression.text.strip("'\"") == "use strict":
+        return None
     if expression.kind != "call_expression":
         return "This is not an operation. Put it inside `fn`."
     first = chain_start(expression)

@@ -62,8 +62,13 @@ async def test_bundled_samples_are_used_without_a_folder(tmp_path: Path) -> None
 
     docs = await library.look_up("http")
 
-    assert (docs.version, docs.state) == ("6.5.4", "exact")
-    assert {path.stem for path in SAMPLES.glob("*.json")} == {"http@6.0.0", "http@6.5.4", "dhis2@8.0.7"}
+    assert (docs.version, docs.state) == ("7.2.10", "exact")
+    assert {path.stem for path in SAMPLES.glob("*.json")} == {
+        "http@6.0.0",
+        "http@6.5.4",
+        "http@7.2.10",
+        "dhis2@8.0.7",
+    }
 
 
 async def test_latest_version_of_the_registry_takes_precedence_over_a_sample(

@@ -7,6 +7,7 @@ import pytest
 from palaver_jobchat.docs.embeddings import Embedding
 from palaver_jobchat.docs.index import SAMPLE_PAGES, sample_index
 from palaver_jobchat.docs.search import build_query, search_index
+from tests.jobchat.docs.questions import QUESTIONS
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,19 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_a_question_finds_its_page(file: Path, question: str, adaptor: str | None, page: str) -> None:
     assert search_index(file, build_query(question, adaptor=adaptor)).results[0].path == f"{page}.md"
+
+
+def test_plain_questions_find_their_page_first_on_average(file: Path) -> None:
+    ranks: dict[str, float] = {}
+    for question, page in QUESTIONS:
+        paths = list(dict.fromkeys(result.path for result in search_index(file, build_query(question)).results))
+        ranks[question] = 1 / (paths.index(f"{page}.md") + 1) if f"{page}.md" in paths else 0.0
+
+    assert len(ranks) == 60
+    assert {page for _, page in QUESTIONS} == {page.stem for page in SAMPLE_PAGES.glob("*.md")}
+    assert sum(ranks.values()) / len(ranks) >= 0.8, {question: rank for question, rank in ranks.items() if rank < 1}
+    assert {ranks[question] for question in ("how do I log something?", "how do I loop over an array?")} == {1.0}
+    assert ranks["my job ran out of memory"] == 1.0
 
 
 @pytest.mark.parametrize("question", ["What is the capital of France?", "a recipe for apple cake", "thank you!"])

@@ -93,7 +93,9 @@ CASES: list[tuple[str, str, list[str]]] = [
     ),
     ("no_import", "fn(async state => { await import('x'); return state; });", ["error 1"]),
     ("no_import", "fn(require => require('x'));", []),
-    ("top_level_operations", "const a = 1;\nfunction b() {}\nclass C {}", ["note 1", "note 2", "note 3"]),
+    ("top_level_operations", "const a = 1;\nfunction b() {}\nclass C {}\nget(a);", ["note 1", "note 2", "note 3"]),
+    ("top_level_operations", "// nothing\nconst a = 1;", ["note 2", "error 1"]),
+    ("top_level_operations", "\"get('/a');\"", ["error 1"]),
     ("top_level_operations", "if (true) { get('/x'); }\nfor (;;) {}\nreturn 1;", ["error 1", "error 2", "error 3"]),
     (
         "top_level_operations",
@@ -224,8 +226,38 @@ def test_rule_finds_the_expected_lines(rule: str, code: str, expected: list[str]
     assert rule_findings(rule, code)[: len(expected) + 1] == expected
 
 
-def test_each_rule_except_known_functions_has_a_case() -> None:
-    assert {rule.id for rule in RULES} - {case[0] for case in CASES} == {"known_functions"}
+def test_each_rule_that_needs_no_docs_has_a_case() -> None:
+    assert {rule.id for rule in RULES} - {case[0] for case in CASES} == {"known_functions", "request_options"}
+
+
+HTTP_6 = AdaptorDocs(
+    adaptor=Adaptor("@openfn/language-http", "6.0.0"),
+    state="exact",
+    entries=(Entry("post", "post(path: string, params?: RequestOptions, callback?: function)", ""),),
+)
+HTTP_7 = msgspec.structs.replace(
+    HTTP_6, entries=(Entry("post", "post(path: string, data: object, options?: RequestOptions)", ""),)
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "old", "new"),
+    [
+        ("post('/a', { body: $.data, 'headers': {} });", [], ["error 1"]),
+        ("post('/a', { body: 'a comment' });", [], ["warning 1"]),
+        ("post('/a', { body: 'mail', to: 'me' });", [], []),
+        ("post('/a',\n{ name: 'Ada' });", ["error 2"], []),
+        ("post('/a', { query: {} });", [], []),
+        ("post('/a', {});\npost('/a', $.data);\npost('/a');", [], []),
+        ("post('/a', { name: 1, ...$.data });\npost('/a', { [x]: 1 });", [], []),
+        ("post('/a', { name: 1 /* a */, body });\nhttp.post('/a', { name: 1 });\nget('/a', { name: 1 });", [], []),
+    ],
+)
+def test_body_is_where_the_version_of_the_http_adaptor_takes_it(code: str, old: list[str], new: list[str]) -> None:
+    assert rule_findings("request_options", code, HTTP_6) == old
+    assert rule_findings("request_options", code, HTTP_7) == new
+    assert rule_findings("request_options", code, msgspec.structs.replace(HTTP_6, state="nearest")) == []
+    assert rule_findings("request_options", code, msgspec.structs.replace(HTTP_6, adaptor=Adaptor("x", "6.0.0"))) == []
 
 
 def test_unknown_functions_are_found_only_with_docs_of_the_exact_version() -> None:
