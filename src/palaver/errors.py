@@ -560,6 +560,9 @@ class ShuttingDown(RunError):
 
     code = "shutting_down"
 
+    def __init__(self, message: str = "The server is shutting down. Try again shortly.") -> None:
+        super().__init__(message)
+
 
 class Overloaded(RunError):
     """The process is at its limit of streams, or its database is unreachable."""

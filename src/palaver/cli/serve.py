@@ -22,6 +22,8 @@ from palaver.workflows.decorators import TakesMessages
 from palaver.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
+    import asyncio
+
     from palaver.server.supervisor import InheritedSockets
 
 
@@ -99,13 +101,14 @@ def serve(
     *,
     sources: Mapping[str, Source],
     use_next_port: bool = False,
-    on_started: Callable[[str], None] | None = None,
+    on_started: "Callable[[str], asyncio.Task[None] | None] | None" = None,
     inherited: "InheritedSockets | None" = None,
     evaluators: Sequence[DeclaredEvaluator] = (),
 ) -> None:
     """Serve until stopped.
 
-    Calls `on_started` with the address, or without it, prints a line per workflow and the address.
+    Calls `on_started` with the address, and cancels the task that it returns when the server stops. Without
+    `on_started`, prints a line per workflow and the address.
     """
     from palaver.server.app import Server
     from palaver.server.exposure import require_key_if_exposed

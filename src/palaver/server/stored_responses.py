@@ -88,9 +88,8 @@ class StoredResponses:
         batches = self._run_reader.follow(project, stored.row.id)
         encode = resumed_encoder(protocol_request, query.after)
         encode = pad_deltas(encode) if self._settings.obfuscate else encode
-        await replay_events(
-            exchange, responses.stream_head(started), encode, batches, stall=self._settings.stream_stall
-        )
+        head, stall = responses.stream_head(started), self._settings.stream_stall
+        await replay_events(exchange, head, encode, batches, stall=stall, started=started)
         return None
 
     async def cancel(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
