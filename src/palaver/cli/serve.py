@@ -146,8 +146,12 @@ def _server_url(settings: Settings, port: int) -> str:
 def _announce(workflows: Iterable[Workflow], settings: Settings, port: int) -> None:
     width = max(len(workflow.description.name) for workflow in workflows)
     for workflow in workflows:
+        problem = getattr(workflow, "problem", None)
         kind = "chat" if workflow.description.is_chat else "remote" if _is_undiscovered(workflow) else "workflow"
+        kind = "unavailable" if problem else kind
         click.echo(f"{workflow.description.name:<{width}}  {kind:<8}  {workflow.place}", err=True)
+        if problem:
+            click.echo(f"{'':<{width}}  {printable(problem, 2000)}", err=True)
     workers_text = f" with {settings.workers} workers" if settings.workers > 1 else ""
     click.echo(f"Serving at {_server_url(settings, port)}{workers_text}  (Ctrl+C to stop)", err=True)
 
