@@ -37,15 +37,15 @@ def test_a_connection_that_is_not_recognised_is_listed_with_the_reason_and_the_o
     tmp_path: Path,
 ) -> None:
     source = "from palaver import connect\nfrom palaver.testing import echo\nfar = connect('{url}', name='far')\n"
-    with fake_server(full_response({"detail": "Not Found"}, status="404 Not Found")) as service:
-        with (
-            server_process(tmp_path, source.format(url=service.url)) as server,
-            httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
-        ):
-            called = http.post("/echo/invoke", json={"inputs": {"text": "Hi."}})
-            refused = http.post("/far/invoke", json={"inputs": {"text": "Hi."}})
-            (far,) = http.get("/api/workflows", params={"state": "unavailable"}).json()["data"]
-            (connection,) = http.get("/api/connections").json()["data"]
+    with (
+        fake_server(full_response({"detail": "Not Found"}, status="404 Not Found")) as service,
+        server_process(tmp_path, source.format(url=service.url)) as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
+    ):
+        called = http.post("/echo/invoke", json={"inputs": {"text": "Hi."}})
+        refused = http.post("/far/invoke", json={"inputs": {"text": "Hi."}})
+        (far,) = http.get("/api/workflows", params={"state": "unavailable"}).json()["data"]
+        (connection,) = http.get("/api/connections").json()["data"]
 
     reason = f"{service.url} could not be identified. Tried: POST /inspect: not found; "
     assert server.lines[0] == "echo  workflow  testing.py:" + server.lines[0].rpartition(":")[2]
