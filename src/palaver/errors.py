@@ -559,6 +559,14 @@ class ShuttingDown(RunError):
 
     code = "shutting_down"
 
+    def __init__(
+        self,
+        message: str = "The server is shutting down. Try again shortly.",
+        *,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, details=details)
+
 
 class Overloaded(RunError):
     """The process is at its limit of streams, or its database is unreachable."""

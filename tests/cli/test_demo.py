@@ -2,9 +2,12 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.server_process import ServerProcess, demo_process
+from tests.server_process import START_TIMEOUT_S, ServerProcess, demo_process, free_port
 
 
 @pytest.fixture(scope="module")
@@ -145,4 +148,30 @@ def test_the_demo_prints_its_address_once_and_what_to_try(tmp_path: Path) -> Non
             'Try: open the address in a browser, choose calculator and ask "What is 2 + 3 * 4?", or follow the tour in'
             " the sidebar."
         ),
+    ]
+
+
+def test_a_demo_that_is_stopped_while_it_adds_sample_data_stops_at_once(tmp_path: Path) -> None:
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "palaver.cli", "demo", "--no-browser", "--port", str(port)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XDG_DATA_HOME": str(tmp_path), "PALAVER_DB": ""},
+        cwd=tmp_path,
+    )
+    deadline = time.monotonic() + START_TIMEOUT_S
+    evaluations: list[dict[str, Any]] = []
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as http:
+        while not evaluations:
+            assert time.monotonic() < deadline
+            with suppress(httpx.TransportError):
+                evaluations = http.get("/api/evaluations").json()["data"]
+    process.send_signal(signal.SIGINT)
+    printed = process.communicate(timeout=60)[1]
+
+    assert process.returncode == 0
+    assert printed.splitlines()[1:] == [
+        "Adding sample data…",
+        "warning: Stopped before all sample data was added; --fresh starts over.",
     ]

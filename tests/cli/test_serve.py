@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.frameworks.fake_servers import fake_server, full_response
 from tests.server_process import server_process
 
 
@@ -30,6 +31,34 @@ def test_a_workflow_that_takes_messages_gets_a_hint(tmp_path: Path) -> None:
 
     with server_process(tmp_path, source) as server:
         assert server.lines[0] == "hint: f takes messages; declare it with @chat to make it a chat"
+
+
+def test_a_connection_that_is_not_recognised_is_listed_with_the_reason_and_the_others_are_served(
+    tmp_path: Path,
+) -> None:
+    source = "from palaver import connect\nfrom palaver.testing import echo\nfar = connect('{url}', name='far')\n"
+    with (
+        fake_server(full_response({"detail": "Not Found"}, status="404 Not Found")) as service,
+        server_process(tmp_path, source.format(url=service.url)) as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
+    ):
+        called = http.post("/echo/invoke", json={"inputs": {"text": "Hi."}})
+        refused = http.post("/far/invoke", json={"inputs": {"text": "Hi."}})
+        (far,) = http.get("/api/workflows", params={"state": "unavailable"}).json()["data"]
+        (connection,) = http.get("/api/connections").json()["data"]
+
+    reason = f"{service.url} could not be identified. Tried: POST /inspect: not found; "
+    assert server.lines[0] == "echo  workflow  testing.py:" + server.lines[0].rpartition(":")[2]
+    assert server.lines[1] == f"far   unavailable  {service.url}"
+    assert server.lines[2].startswith(f"      {reason}")
+    assert (called.status_code, called.json()) == (200, {"text": "Hi."})
+    assert (refused.status_code, refused.json()["status"]["message"]) == (
+        502,
+        "far cannot be called: its protocol could not be identified.",
+    )
+    assert (far["name"], far["state"], connection["state"]) == ("far", "unavailable", "unavailable")
+    assert far["problem"].startswith(reason)
+    assert connection["message"] == far["problem"]
 
 
 def test_unknown_settings_get_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,7 +210,7 @@ def test_a_guessed_chat_flag_is_marked_as_derived() -> None:
         description = connect(server.url, name="far").description
 
     assert (description.is_chat, description.is_chat_source) == (True, "derived")
-    assert description.schemas.inputs == schemas["inputs"]
+    assert description.schemas.inputs == {"type": "object", "additionalProperties": True, **schemas["inputs"]}
     assert description.parameters == {"t": 1}
 
 
@@ -301,7 +301,7 @@ async def test_an_unreachable_service_is_served_and_answers_502(unreachable_url:
     assert not remote.reachable
     assert remote.description == Description(
         name="far",
-        description="A remote service that could not be reached.",
+        description="A remote service that is not available.",
         flags={"is_chat": False},
         is_chat_source="derived",
         remote=True,

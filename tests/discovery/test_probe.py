@@ -461,6 +461,36 @@ async def test_a_flag_that_is_not_a_boolean_is_ignored_with_a_warning(
     assert result.warnings == ("flags.is_chat is not a boolean and was ignored.",)
 
 
+_OPEN_SCHEMA = {"type": "object", "additionalProperties": True}
+_NO_FLAG = "The service does not declare flags.is_chat, so it is not a chat. Pass is_chat=True if it is one."
+
+
+@pytest.mark.parametrize(
+    ("documents", "evidence", "call"),
+    [
+        ({"POST /inspect": inspect_document(_OPEN_SCHEMA)}, "inspect.flags", "/invoke"),
+        ({"POST /inspect": {"version": "1", "revision": {"slug": "far"}}}, "inspect.flags", "/invoke"),
+        ({"GET /inspect": {"request": {"flags": {"is_custom": True}}}}, "inspect.flags", "/invoke"),
+        ({"GET /openapi.json": openapi("/run")}, "openapi.flags", "/run"),
+        (
+            {"POST /inspect": inspect_document({}), "GET /v1/models": {"data": [{"id": "m"}]}},
+            "inspect.flags",
+            "/invoke",
+        ),
+    ],
+)
+async def test_an_agenta_service_that_declares_no_flag_is_not_a_chat(
+    start_service: Callable[..., FakeService], documents: dict[str, Any], evidence: str, call: str
+) -> None:
+    app = start_service(documents)
+
+    result = require_callable(await discover(app.url))
+
+    assert (result.is_chat, result.evidence, result.confidence) == (False, evidence, "assumed")
+    assert (result.call, result.warnings) == (f"POST {app.url}{call}", (_NO_FLAG,))
+    assert require_callable(await discover(app.url), is_chat=True).is_chat is True
+
+
 async def test_contradictory_flags_are_warned_about_and_the_first_is_used(
     start_service: Callable[..., FakeService],
 ) -> None:
@@ -700,8 +730,8 @@ async def test_no_url_in_a_document_is_followed(start_service: Callable[..., Fak
 
     result = await discover(app.url)
 
-    assert (result.evidence, result.is_chat, trap.asked) == ("none", None, [])
-    assert result.warnings == ("'inputs' has a $ref to another document, which was not followed.",)
+    assert (result.is_chat, trap.asked) == (False, [])
+    assert result.warnings[0] == "'inputs' has a $ref to another document, which was not followed."
 
 
 async def test_no_request_is_sent_after_the_total_timeout(start_service: Callable[..., FakeService]) -> None:

@@ -1,4 +1,4 @@
-"""SIGTERM: no new runs, open streams end with a terminal record, a second signal exits at once; exit code 0."""
+"""SIGTERM: no new runs, all open streams end framed, a second signal ends them at once; exit code 0."""
 
 import asyncio
 import signal
@@ -65,11 +65,113 @@ def test_a_run_that_takes_too_long_is_ended_with_a_terminal_record(tmp_path: Pat
     assert (code, seconds < 20) == (0, True)
 
 
-def test_a_second_signal_stops_the_server_at_once(tmp_path: Path) -> None:
+def test_a_second_signal_ends_streams_and_server_at_once(tmp_path: Path) -> None:
     with server_process(tmp_path) as server:
-        _, code, seconds = stop_during_stream(server, SLOW_BODY, signal.SIGTERM, signal.SIGTERM)
+        received, code, seconds = stop_during_stream(server, SLOW_BODY, signal.SIGTERM, signal.SIGTERM)
 
+    assert [record["type"] for record in received] == ["message_start", "message_delta", "message_end", "error", "done"]
     assert (code, seconds < 20) == (0, True)
+
+
+UNWILLING = """
+import asyncio
+import time
+from palaver import chat, workflow
+
+@workflow
+async def slow(text: str) -> str:
+    await asyncio.sleep(600)
+    return text
+
+@chat
+async def polite(messages):
+    yield "Wait."
+    await asyncio.sleep(600)
+
+@chat
+async def stubborn(messages):
+    yield "Wait."
+    while True:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            pass
+
+@chat
+def blocked(messages):
+    yield "Wait."
+    time.sleep(600)
+
+@chat
+async def flood(messages):
+    while True:
+        yield "x" * 10_000
+        await asyncio.sleep(0)
+"""
+STREAMS = {
+    "/polite/v1/responses": {"input": "Hi.", "stream": True},
+    "/stubborn/v1/responses": {"input": "Hi.", "stream": True},
+    "/blocked/v1/responses": {"input": "Hi.", "stream": True},
+    "/polite/api/chat": {"messages": []},
+    "/polite/v1/chat/completions": {"messages": [{"role": "user", "content": "Hi."}], "stream": True},
+}
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_every_open_stream_ends_framed_whatever_its_workflow_does(tmp_path: Path, signals: int) -> None:
+    grace = "1" if signals == 1 else "300"
+    with server_process(tmp_path, UNWILLING, shutdown_seconds=grace, background_runs="1") as server:
+        lines = asyncio.run(stop_during_streams(server, signals))
+        start = time.monotonic()
+        code = server.process.wait(60)
+
+    last_lines = {path: received[-1] for path, received in lines.items()}
+    running, queued, progress = last_lines.popitem(), last_lines.popitem(), last_lines.popitem()
+    assert last_lines == dict.fromkeys(STREAMS, "data: [DONE]")
+    assert '"code":"shutting_down"' in lines["/stubborn/v1/responses"][-2]
+    assert (running[1], queued[1]) == ("data: [DONE]", "data: [DONE]")
+    assert progress[1].startswith('data: {"type":"progress","done":0,')
+    assert (code, time.monotonic() - start < 30) == (0, True)
+    assert [line for line in server.lines if "Traceback" in line or '"error"' in line] == []
+
+
+async def stop_during_streams(server: ServerProcess, signals: int) -> dict[str, list[str]]:
+    """Stop the server during streams of several kinds, one of them not read; return the lines of the others by path.
+
+    The last ones: the events of an evaluation, a queued background run, and one that is running.
+    """
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
+        testset = (await http.post("/api/testsets", json={"name": "One", "rows": [{"data": {"text": "Hi."}}]})).json()
+        evaluation = {
+            "name": "Slow",
+            "testset": {"id": testset["id"]},
+            "variants": [{"name": "slow", "workflow": "slow"}],
+            "evaluators": [{"key": "latency_budget", "parameters": {"max_seconds": 2}}],
+        }
+        evaluation = (await http.post("/api/evaluations", json=evaluation)).json()
+        background = {"input": "Hi.", "background": True}
+        responses = [(await http.post("/polite/v1/responses", json=background)).json()["id"] for _ in range(2)]
+        followed = [f"/v1/responses/{response}?stream=true" for response in responses]
+        paths = [*STREAMS, f"/api/evaluations/{evaluation['id']}/events", *reversed(followed)]
+        lines: dict[str, list[str]] = {path: [] for path in paths}
+
+        async def read(path: str) -> None:
+            body = STREAMS.get(path)
+            async with http.stream("POST" if body else "GET", path, json=body) as response:
+                async for line in response.aiter_lines():
+                    if line:
+                        lines[path].append(line)
+
+        async with http.stream("POST", "/flood/v1/responses", json={"input": "Hi.", "stream": True}):
+            readers = [asyncio.ensure_future(read(path)) for path in paths]
+            # The stream of the queued run begins with the run.
+            while not all(lines[path] for path in paths if path != followed[1]):  # noqa: ASYNC110 - no event to await
+                await asyncio.sleep(0.01)
+            for _ in range(signals):
+                server.process.send_signal(signal.SIGTERM)
+                await asyncio.sleep(0.3)
+            await asyncio.gather(*readers)
+        return lines
 
 
 def test_an_idle_server_stops_at_once(tmp_path: Path) -> None:
@@ -113,31 +215,24 @@ def test_a_run_that_took_too_long_is_stored_as_it_was_streamed(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("where", ["file", "postgresql"])
-def test_runs_left_by_a_second_signal_are_interrupted_at_the_next_start(
+def test_runs_ended_by_a_second_signal_are_stored_as_they_were_streamed(
     tmp_path: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
     database = str(tmp_path / "palaver.db") if where == "file" else request.getfixturevalue("postgres_url")
     readers = make_clients([counting_script(3000, 0.02)] * 8)
-    with server_process(tmp_path, db=database, heartbeat_seconds="0.2") as server:
+    with server_process(tmp_path, db=database) as server:
         background_id = start_background_run(server)
         start = time.monotonic()
         asyncio.run(stop_while_reading(server, readers, again=True))
         assert server.process.wait(60) == 0
         seconds = time.monotonic() - start
-    with (
-        server_process(tmp_path, db=database, heartbeat_seconds="0.2") as server,
-        httpx.Client(base_url=server.url, trust_env=False) as http,
-    ):
-        while http.get("/api/runs", params={"status": "running"}).json()["data"]:
-            assert time.monotonic() - start < 60
-            time.sleep(0.05)
+    with server_process(tmp_path, db=database) as server, httpx.Client(base_url=server.url, trust_env=False) as http:
         stored = [stored_outcome(http, reader) for reader in readers]
         background = http.get(f"/v1/responses/{background_id}").json()
 
     assert seconds < 15
-    assert {status for status, _, _ in stored} == {"interrupted"}
-    for reader, (_, _, texts) in zip(readers, stored, strict=True):
-        assert texts.startswith(reader.text) or reader.text.startswith(texts)
+    assert [reader.ended for reader in readers] == [True] * 8
+    assert stored == [("failed", "shutting_down", reader.text) for reader in readers]
     assert (background["status"], background["incomplete_details"]) == ("incomplete", {"reason": "interrupted"})
 
 

@@ -55,7 +55,7 @@ def test_envelope_is_parsed_from_data() -> None:
             "/messages": "/data/inputs/messages",
             "/inputs/subject": "/data/inputs/subject",
         },
-        strays=frozenset(),
+        strays={},
     )
 
 
@@ -77,7 +77,7 @@ def test_flat_body_is_parsed_from_the_root() -> None:
             "/messages": "/messages",
             "/inputs/subject": "/inputs/subject",
         },
-        strays=frozenset({"text"}),
+        strays={"text": "/text"},
     )
 
 
@@ -311,7 +311,7 @@ def test_envelope_ignores_data_fields_at_the_root() -> None:
 
     assert (form.references, form.strays) == (
         {"revision": {"r": 1}, "references": None},
-        frozenset({"revision", "outputs"}),
+        {"revision": "/revision", "outputs": "/outputs"},
     )
 
 
@@ -330,7 +330,7 @@ def test_secrets_and_credentials_are_dropped_while_parsing() -> None:
 
 
 def test_unknown_keys_are_recorded_as_pointer_segments() -> None:
-    assert parse({"a/b": 1, "version": "x", "secrets": 1, "text": ""}).strays == {"a~1b", "text"}
+    assert parse({"a/b": 1, "version": "x", "secrets": 1, "text": ""}).strays == {"a~1b": "/a~1b", "text": "/text"}
 
 
 # The history

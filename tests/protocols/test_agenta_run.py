@@ -37,7 +37,7 @@ def test_flat_body_is_parsed_with_the_app_references_of_body_and_query() -> None
         parameters={"temperature": 0},
         references={"references": {"r": 1}, "app": "tutor", "app_id": "7", "variant_version": 3},
     )
-    assert (parsed.form, parsed.envelope, parsed.strays) == ("application/json", False, frozenset({"stray"}))
+    assert (parsed.form, parsed.envelope, parsed.strays) == ("application/json", False, {"stray": "/stray"})
 
 
 def test_empty_lists_and_objects_are_unchanged() -> None:

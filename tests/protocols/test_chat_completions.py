@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.descriptions import Description, Schemas
 from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall
 from palaver.core.runs import Call
 from palaver.errors import FaultyCall, InvalidJson, InvalidMessages, MissingInput, PalaverError, WorkflowNotFound
@@ -106,16 +105,6 @@ def test_non_chat_workflow_gets_inputs_but_no_messages() -> None:
     call, _ = decode(workflow="headline", messages="whatever", custom_inputs={"text": "Hi"})
 
     assert call == Call(workflow="headline", inputs={"text": "Hi"})
-
-
-def test_inputs_that_the_workflow_does_not_declare_are_dropped() -> None:
-    schemas = Schemas(inputs={"type": "object", "properties": {"subject": {}}})
-    declared = Description(name="tutor", flags={"is_chat": True}, schemas=schemas)
-    body = {"messages": HISTORY, "custom_inputs": {"subject": "maths", "theme": "dark"}}
-
-    call, _ = chat_completions.decode(request(body), lambda _: declared)
-
-    assert call.inputs == {"subject": "maths"}
 
 
 # Messages

@@ -99,14 +99,14 @@ def test_inputs_parameters_session_user_and_tags_are_parsed() -> None:
     )
 
 
-def test_inputs_that_the_workflow_does_not_declare_are_dropped() -> None:
+def test_the_session_in_custom_inputs_is_an_input_only_if_it_is_declared() -> None:
     schemas = Schemas(inputs={"properties": {"subject": {}}, "additionalProperties": False})
     tutor = Description(name="tutor", flags={"is_chat": True}, schemas=schemas)
     body = {"input": "x", "custom_inputs": {"subject": 1, "theirs": 2, "session_id": "s"}}
 
     http_request, _ = responses.decode(replace(request(body), route=OPENAI), lambda _: tutor)
 
-    assert (http_request.inputs, http_request.session) == ({"subject": 1}, "s")
+    assert (http_request.inputs, http_request.session) == ({"subject": 1, "theirs": 2}, "s")
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ async def rest_client(app: Litestar, caller: FakeCaller = DEFAULT_CALLER) -> Asy
     """A client whose requests have the scope that the dispatcher would set."""
 
     async def with_caller(scope: Any, receive: Any, send: Any) -> None:
-        scope[conventions.CALLER], scope["palaver.callers"] = caller, None
+        scope[conventions.CALLER], scope["palaver.response_ends"] = caller, None
         await app(scope, receive, send)
 
     transport = httpx.ASGITransport(app=with_caller)

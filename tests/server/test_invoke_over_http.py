@@ -319,6 +319,47 @@ async def test_every_invalid_input_is_listed_with_its_pointer_into_the_body(http
     ]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "pointer", "message"),
+    [
+        ("invoke", {"inputs": {"text": "Rain"}, "words": 3}, "/words", "/words belongs in /inputs/words"),
+        ("run", {"inputs": {"text": "Rain"}, "words": 3}, "/words", "/words belongs in /inputs/words"),
+        (
+            "invoke",
+            {"data": {"inputs": {"text": "Rain"}}, "words": 3},
+            "/words",
+            "/words belongs in /data/inputs/words",
+        ),
+        (
+            "invoke",
+            {"data": {"inputs": {"text": "Rain"}, "words": 3}},
+            "/data/words",
+            "/data/words belongs in /data/in",
+        ),
+        ("invoke", {"text": "Rain", "words": 3}, "/text", "/text belongs in /inputs/text; /words belongs in /inputs/w"),
+    ],
+)
+async def test_an_optional_input_in_the_wrong_place_is_refused(
+    http: httpx.AsyncClient, path: str, body: object, pointer: str, message: str
+) -> None:
+    answer = await http.post(f"/headline/{path}", json=body)
+
+    status = answer.json()["status"]
+    assert (answer.status_code, status["type"]) == (400, "misplaced_field")
+    assert [error["pointer"] for error in status["errors"]] == [pointer]
+    assert status["message"].startswith(f"Inputs are in the wrong place: {message}")
+
+
+async def test_unknown_keys_and_inputs_that_are_also_in_the_right_place_are_accepted(http: httpx.AsyncClient) -> None:
+    inputs = {"text": "Rain fell.", "words": 1}
+    answers = [
+        await http.post("/headline/invoke", json={"inputs": inputs, "words": 1, "theirs": 2}),
+        await http.post("/headline/invoke", json={"data": {"inputs": inputs, "theirs": 2}}),
+    ]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+
+
 async def test_a_single_workflow_is_also_served_at_the_root() -> None:
     async with client(tutor) as http:
         inspected, invoked = await http.get("/inspect"), await http.post("/invoke", json=HELLO)

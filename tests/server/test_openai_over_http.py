@@ -125,12 +125,16 @@ async def test_unsupported_routes_of_responses_are_not_taken_for_ids(
 
 @pytest.mark.parametrize("path", CALLS)
 async def test_custom_inputs_become_the_inputs_of_the_workflow(http: httpx.AsyncClient, path: str) -> None:
-    answer = await http.post(f"/tutor{path}", json=request_body(custom_inputs={"subject": "art", "theirs": 1}))
+    answer = await http.post(f"/tutor{path}", json=request_body(custom_inputs={"subject": "art", "thread_id": "t"}))
     wrong = await http.post(f"/tutor{path}", json=request_body(custom_inputs={"subject": 5}))
+    unknown = await http.post(f"/tutor{path}", json=request_body(custom_inputs={"subjct": "art"}))
 
     assert answer_text(answer) == "Why? about art."
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid_input")
     assert wrong.json()["error"]["param"] == "custom_inputs.subject"
+    error = unknown.json()["error"]
+    assert (unknown.status_code, error["code"], error["param"]) == (400, "unknown_input", "custom_inputs.subjct")
+    assert error["message"] == "Unknown input 'subjct'. Available: subject."
 
 
 @pytest.mark.parametrize("path", CALLS)

@@ -7,6 +7,7 @@ import time
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from palaver.server.settings import Settings, read_settings
 from palaver.storage.file_lock import is_locked
 from palaver.storage.paths import MEMORY_URL, default_path, lock_path
 from palaver.workflows.workflow import Workflow
+
+_SHUTDOWN_SECONDS = 0.5
+"""Nothing in a demo is worth a longer wait after Ctrl+C."""
 
 
 @click.command()
@@ -46,6 +50,8 @@ def command(no_browser: bool, fresh: bool, **flags: Any) -> None:
     if fills:
         shows_tour = settings.tour or sources["tour"] == "default"  # On unless the user turned it off.
         settings = msgspec.structs.replace(settings, db=_demo_database(fresh=fresh), tour=shows_tour)
+    if sources["shutdown_seconds"] == "default":
+        settings = msgspec.structs.replace(settings, shutdown_seconds=_SHUTDOWN_SECONDS)
 
     def on_ready(url: str) -> None:
         click.echo(f"\nServing at {url}  (Ctrl+C to stop)\n{_suggestion(settings)}", err=True)
@@ -55,7 +61,7 @@ def command(no_browser: bool, fresh: bool, **flags: Any) -> None:
     workflows = _sample_workflows()
     names = ", ".join(workflow.description.name for workflow in workflows)
     click.echo(f"Palaver {version('palaver')} with {len(workflows)} sample workflows: {names}", err=True)
-    on_started = _fill_then(on_ready) if fills else on_ready
+    on_started = partial(_start_fill, on_ready) if fills else on_ready
     if not settings.debug:
         logging.getLogger("palaver.access").addFilter(_drop_record)
     serve(workflows, settings, sources=sources, use_next_port=True, on_started=on_started)
@@ -86,16 +92,9 @@ def _demo_database(*, fresh: bool) -> str:
     return str(path)
 
 
-def _fill_then(on_ready: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a callback that fills the demo once it serves, and then calls `on_ready`."""
-    tasks: set[asyncio.Task[None]] = set()  # The loop holds weak references only.
-
-    def on_started(url: str) -> None:
-        task = asyncio.get_running_loop().create_task(_fill(url, on_ready))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    return on_started
+def _start_fill(on_ready: Callable[[str], None], url: str) -> asyncio.Task[None]:
+    """Fill the demo, which serves already, and then call `on_ready`."""
+    return asyncio.get_running_loop().create_task(_fill(url, on_ready))
 
 
 async def _fill(url: str, on_ready: Callable[[str], None]) -> None:
@@ -118,14 +117,17 @@ async def _fill(url: str, on_ready: Callable[[str], None]) -> None:
             click.echo(f" {time.monotonic() - start:.0f} s", err=True)
         else:
             click.echo("Using the data of your previous demo (--fresh starts over).", err=True)
+    except asyncio.CancelledError:  # The demo is being stopped.
+        if has_started:
+            click.echo("\nwarning: Stopped before all sample data was added; --fresh starts over.", err=True)
+        raise
     except (httpx.HTTPError, PalaverError) as error:
         reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
         click.echo(
             f"\nwarning: Some sample data could not be added: {reason}. The demo still works; --fresh tries again.",
             err=True,
         )
-    finally:
-        on_ready(url)
+    on_ready(url)
 
 
 def _drop_record(_record: logging.LogRecord) -> bool:

@@ -22,6 +22,8 @@ from palaver.workflows.decorators import TakesMessages
 from palaver.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
+    import asyncio
+
     from palaver.server.supervisor import InheritedSockets
 
 
@@ -97,13 +99,14 @@ def serve(
     *,
     sources: Mapping[str, Source],
     use_next_port: bool = False,
-    on_started: Callable[[str], None] | None = None,
+    on_started: "Callable[[str], asyncio.Task[None] | None] | None" = None,
     inherited: "InheritedSockets | None" = None,
     evaluators: Sequence[DeclaredEvaluator] = (),
 ) -> None:
     """Serve until stopped.
 
-    Calls `on_started` with the address, or without it, prints a line per workflow and the address.
+    Calls `on_started` with the address, and cancels the task that it returns when the server stops. Without
+    `on_started`, prints a line per workflow and the address.
     """
     from palaver.server.app import Server
     from palaver.server.exposure import require_key_if_exposed
@@ -141,8 +144,12 @@ def _server_url(settings: Settings, port: int) -> str:
 def _announce(workflows: Iterable[Workflow], settings: Settings, port: int) -> None:
     width = max(len(workflow.description.name) for workflow in workflows)
     for workflow in workflows:
+        problem = getattr(workflow, "problem", None)
         kind = "chat" if workflow.description.is_chat else "remote" if _is_undiscovered(workflow) else "workflow"
+        kind = "unavailable" if problem else kind
         click.echo(f"{workflow.description.name:<{width}}  {kind:<8}  {workflow.place}", err=True)
+        if problem:
+            click.echo(f"{'':<{width}}  {printable(problem, 2000)}", err=True)
     workers_text = f" with {settings.workers} workers" if settings.workers > 1 else ""
     click.echo(f"Serving at {_server_url(settings, port)}{workers_text}  (Ctrl+C to stop)", err=True)
 

@@ -210,6 +210,7 @@ class OpenItems:
     def __init__(self) -> None:
         self._start_types: dict[str, type[TextStarted | ReasoningStarted | ToolStarted]] = {}
         self._texts: dict[str, list[str]] = {}
+        self.is_started = False
         self.is_ended = False
         """Whether the log has a terminal event."""
 
@@ -224,6 +225,8 @@ class OpenItems:
             case TextEnded() | ReasoningEnded() | ToolEnded():
                 self._start_types.pop(event.item, None)
                 self._texts.pop(event.item, None)
+            case RunStarted():
+                self.is_started = True
             case RunFinished() | RunFailed() | RunCancelled():
                 self.is_ended = True
             case _:

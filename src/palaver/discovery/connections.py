@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from palaver.core.descriptions import Description, Schemas, check_workflow_name
 from palaver.discovery.evidence import Dialect, Discovery, public_report
 from palaver.discovery.probe import discover, require_callable
-from palaver.errors import DeclarationError, InvalidOption
+from palaver.discovery.workflow_loader import is_loading_targets
+from palaver.errors import DeclarationError, DiscoveryRefused, InvalidOption, NotDiscovered
 from palaver.frameworks.remote import CLIENTS, RemoteService, RemoteWorkflow
 from palaver.outbound import check_url
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import httpx
 
 _T = TypeVar("_T")
+_COMPOSITION_KEYWORDS = {"$ref", "allOf", "anyOf", "oneOf"}
 
 log = logging.getLogger("palaver.discovery")
 
@@ -55,7 +57,8 @@ def connect(
     """Wrap the service at a URL as a workflow, which clients can call over every protocol.
 
     Discovers in at most 15 seconds whether the service is a chat and which protocol it uses. If the service is
-    unreachable, discovery is repeated when it is called.
+    unreachable, discovery is repeated later. The same applies to a service that is not recognised, if the module is
+    loaded by `palaver serve` or `palaver worker`: the other workflows are served.
 
     Args:
         url: URL of the service or of one of its endpoints.
@@ -69,6 +72,7 @@ def connect(
     Raises:
         NotDiscovered: The service responds, but its protocol is not recognised, and `dialect` and `is_chat` are not
             both passed.
+        DiscoveryRefused: The service requires credentials.
         UrlRefused: The URL is neither HTTP nor HTTPS.
         DeclarationError: The name or the dialect is invalid.
 
@@ -84,7 +88,15 @@ def connect(
         url=url, is_chat=is_chat, dialect=dialect, model=model, headers=dict(headers or {}), timeout=timeout
     )
     check_dialect(dialect)
-    return remote_workflow(config, workflow_name, _run_sync(_find_service(config, workflow_name)))
+    try:
+        service, problem = _run_sync(_find_service(config, workflow_name)), None
+    except (NotDiscovered, DiscoveryRefused) as error:
+        if not is_loading_targets.get():
+            raise
+        service, problem = None, error.message
+    workflow = remote_workflow(config, workflow_name, service)
+    workflow.problem = problem
+    return workflow
 
 
 def remote_workflow(config: ConnectionConfig, name: str, service: RemoteService | None = None) -> RemoteWorkflow:
@@ -93,7 +105,7 @@ def remote_workflow(config: ConnectionConfig, name: str, service: RemoteService 
         service,
         placeholder=Description(
             name=name,
-            description="A remote service that could not be reached.",
+            description="A remote service that is not available.",
             flags={"is_chat": bool(config.is_chat)},
             is_chat_source="derived" if config.is_chat is None else "declared",
             remote=True,
@@ -141,6 +153,10 @@ def to_remote_service(name: str, discovery: Discovery) -> RemoteService:
     schemas: dict[str, Any] = {
         key: discovery.schemas[key] for key in Schemas.__struct_fields__ if key in discovery.schemas
     }
+    inputs = schemas.get("inputs", {})
+    if discovery.dialect in ("invoke", "run") and not inputs.keys() & _COMPOSITION_KEYWORDS:
+        # Such a service gets all inputs, also those that its schema does not name. Forms rely on this being explicit.
+        schemas["inputs"] = {"type": "object", "additionalProperties": True, **inputs}
     description = Description(
         name=name,
         description=discovery.description,

@@ -25,7 +25,8 @@ MAX_SCHEMA_CHARACTERS = 64 * 1024
 # Endpoints, the best evidence first, and the dialect of each.
 _OPERATIONS: dict[str, Dialect | None] = {"/invoke": "invoke", "/run": "run", "/test": "run", "/generate": None}
 # Paths in documents of current and older servers.
-_FLAG_PATHS = (("flags", "is_chat"), ("request", "flags", "is_chat"))
+_FLAGS_PATHS = (("flags",), ("request", "flags"))
+_FLAG_PATHS = tuple((*path, "is_chat") for path in _FLAGS_PATHS)
 _REVISION_PATHS = (("revision",), ("request", "data", "revision"))
 _SCHEMA_PATHS = (
     ("revision", "data", "schemas"),
@@ -124,7 +125,9 @@ def read_inspect(document: object) -> DocumentFacts:
     properties = _properties(inputs, inputs)
     revision = _first_object(document, _REVISION_PATHS)
     streams = _get_path(document, "meta", "palaver", "streams")
-    endpoint = "/invoke" if declared or published else None  # Some servers answer any path with a JSON object.
+    # Some servers answer any path with a JSON object.
+    is_known = declared or published or revision or any(is_object(_get_path(document, *path)) for path in _FLAGS_PATHS)
+    endpoint = "/invoke" if is_known else None
     return DocumentFacts(
         summary=_flag_text(declared) if declared else "no flags.is_chat",
         is_chat=declared[1] if declared else None,

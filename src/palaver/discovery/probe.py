@@ -176,6 +176,9 @@ async def _search_evidence(search: "_Search", address: _Address) -> _Verdict:
         text = f"the input schema has {'a' if takes_messages else 'no'} 'messages' property"
         search.tried.append(ProbeStep("schema.messages", None, None, text))
         return _Verdict("schema.messages", takes_messages, "guessed", facts)
+    if facts.dialect is not None:  # A service of Agenta is a chat only if it says so.
+        evidence: Evidence = "inspect.flags" if facts is inspection else "openapi.flags"
+        return _Verdict(evidence, False, "assumed", facts)
     info = await search.fetch("mlflow.info", "GET /agent/info", read_agent_info)
     if info and info.is_chat:
         return _Verdict("mlflow.info", True, "declared", info)
@@ -276,6 +279,8 @@ def _warnings(
     has_messages = any(document.marked_input or document.takes_messages for document in search.documents)
     if verdict.is_chat is False and verdict.confidence == "declared" and has_messages:
         yield f"{verdict.evidence} declares is_chat = false, but the schema has messages. The declaration is used."
+    if verdict.is_chat is False and verdict.confidence == "assumed":
+        yield "The service does not declare flags.is_chat, so it is not a chat. Pass is_chat=True if it is one."
     if search.tried[-1].status in (401, 403):
         yield f"{_path_of(search.tried[-1])} requires credentials. Pass them as headers."
     if verdict.is_chat is not None and verdict.facts.dialect is None:

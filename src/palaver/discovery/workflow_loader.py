@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -42,9 +43,20 @@ class DeclaredEvaluator(Protocol):
         ...
 
 
+is_loading_targets: ContextVar[bool] = ContextVar("is_loading_targets", default=False)
+"""Whether targets are loaded that are served together: one `connect` that fails must not keep the others away."""
+
+
 def load(targets: Iterable[str]) -> list[Workflow]:
-    """Load the workflows of all targets, without duplicates."""
-    return _unique(workflow for target in targets for workflow in load_one(target))
+    """Load the workflows of all targets, without duplicates.
+
+    A service in them that cannot be called becomes a workflow that is unavailable.
+    """
+    token = is_loading_targets.set(True)
+    try:
+        return _unique(workflow for target in targets for workflow in load_one(target))
+    finally:
+        is_loading_targets.reset(token)
 
 
 def load_one(target: str) -> list[Workflow]:

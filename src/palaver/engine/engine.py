@@ -72,9 +72,11 @@ log = logging.getLogger("palaver.run")
 
 _NO_LIMITS = Limits()
 _RECORD_LEVELS: Sequence[RecordMode] = ("off", "metadata", "full")
-_SHUTDOWN_FAILURE = RunFailed(code=ShuttingDown.code, message="The server is shutting down.")
+SHUTDOWN_FAILURE = RunFailed(code=ShuttingDown.code, message="The server is shutting down.")
 _INTERRUPTED = RunFinished(finish="interrupted")
-_CANCEL_TIMEOUT_S = 5.0  # For runs that are cancelled at shutdown.
+CANCEL_TIMEOUT_S = 5.0
+"""How long the code of a run that is cancelled at shutdown may take to end."""
+_END_TIMEOUT_S = 0.5
 
 
 def utc_now() -> datetime:
@@ -186,7 +188,7 @@ class Engine:
 
     def _check_available(self) -> None:
         if self.is_draining:
-            raise ShuttingDown("The server is shutting down. Try again shortly.")
+            raise ShuttingDown
         self._services.store.check()
 
     def _validate_call(self, workflow: Workflow, call: Call) -> tuple[Call, Sequence[str]]:
@@ -206,17 +208,21 @@ class Engine:
     def list_session_runs(self, workflow: str, session: str) -> list[Run]:
         return [run for run in self._active.values() if run.name == workflow and run.started.session == session]
 
-    async def drain(self, seconds: float) -> None:
+    async def drain(self, seconds: float, *, cancel_timeout_s: float = CANCEL_TIMEOUT_S) -> None:
         """Accept no more runs, wait up to `seconds` for the active ones, then end them with a terminal event.
 
-        Background runs are interrupted, or handed over to another process.
+        Code that has not ended `cancel_timeout_s` after it was cancelled is left behind. Background runs are
+        interrupted, or handed over to another process.
         """
         self.is_draining = True
         await self._wait_ended(seconds)
         self._services.store.begin_handover()
         for run in list(self._active.values()):
-            run.cancel(_INTERRUPTED if run.origin.background else _SHUTDOWN_FAILURE)
-        await self._wait_ended(_CANCEL_TIMEOUT_S)
+            run.cancel(_INTERRUPTED if run.origin.background else SHUTDOWN_FAILURE)
+        await self._wait_ended(cancel_timeout_s)
+        for run in list(self._active.values()):
+            run.leave_code()
+        await self._wait_ended(_END_TIMEOUT_S)
 
     async def _wait_ended(self, seconds: float) -> None:
         if waiters := [asyncio.ensure_future(run.wait_ended()) for run in self._active.values()]:

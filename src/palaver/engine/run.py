@@ -165,6 +165,11 @@ class Run:
             self._unsent_from = len(self.log)  # Makes the run's task check for this end after sending.
         self._cancel_task(_CANCEL_TRIES)
 
+    def leave_code(self) -> None:
+        """End a run that was stopped without waiting for its code any longer."""
+        if self._requested_end is not None:
+            self._cancel_task(0)
+
     def expire(self) -> None:
         """Stop the run because it exceeded its time limit."""
         error = RunTimeout(f"The run timed out after {self._limits.seconds:g} s.")

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 import msgspec
 
@@ -39,6 +39,10 @@ RETRY_INTERVAL_S = 30.0
 REFRESH_INTERVAL_S = 5.0
 """How long a discovery counts as fresh."""
 _MAX_ERROR_BYTES = 64 * 1024
+_NOT_CALLABLE = "cannot be called: its protocol could not be identified"
+
+RemoteState = Literal["ready", "unreachable", "unavailable"]
+"""`unavailable`: it answers, but it is not known how to call it."""
 
 log = logging.getLogger("palaver.remote")
 
@@ -91,7 +95,7 @@ class RemoteWorkflow:
         self.options = Options()
         self.url = url
         self.service = service
-        """None while it is unreachable."""
+        """None until it has been discovered."""
         self._placeholder = placeholder
         self._discover = discover
         self._headers = headers
@@ -103,36 +107,45 @@ class RemoteWorkflow:
         self._refreshed_at: float | None = None
         self.reachable = service is not None
         """Whether it answered the last discovery, or a call since."""
+        self.problem: str | None = None
+        """Why its last discovery failed, if it answered. It contains addresses: for the operator only."""
         self.checked_at: datetime | None = _now()
         """When discovery was last attempted; None if never."""
 
     @property
     def description(self) -> Description:
-        """The service's description, or a placeholder while it is unreachable."""
+        """The service's description, or a placeholder until it has been discovered."""
         return self.service.description if self.service else self._placeholder
 
     @property
     def evidence(self) -> Any:
-        """How it was discovered; None while it is unreachable."""
+        """How it was discovered; None until it has been."""
         return self.service.evidence if self.service else None
 
+    @property
+    def state(self) -> RemoteState:
+        return "ready" if self.reachable else "unreachable" if self.problem is None else "unavailable"
+
     async def refresh(self) -> None:
-        """Discover the service again; if it is unreachable, the last result stays."""
+        """Discover the service again; if that fails, the last result stays."""
         async with self._discovery_lock:
             now = asyncio.get_running_loop().time()
             if self._refreshed_at is not None and now - self._refreshed_at < REFRESH_INTERVAL_S:
                 return
+            service, problem = None, None
             try:
                 service = await self._discover()
             except PalaverError as error:
-                log.warning("%r: %s", self, error.message)
-                service = None
+                problem = error.message
+                if problem != self.problem:
+                    log.warning("%r: %s", self, problem)
+            self.problem = problem
             self._refreshed_at = asyncio.get_running_loop().time()
             self.service, self.reachable, self.checked_at = service or self.service, service is not None, _now()
 
     def set_service(self, service: RemoteService, checked_at: datetime) -> None:
         """Set the result of a discovery by another process."""
-        self.service, self.reachable, self.checked_at = service, True, checked_at
+        self.service, self.reachable, self.problem, self.checked_at = service, True, None, checked_at
 
     @property
     def place(self) -> str:
@@ -196,14 +209,16 @@ class RemoteWorkflow:
                 return self.service
             now = asyncio.get_running_loop().time()
             if self._last_attempt_at is not None and now - self._last_attempt_at < RETRY_INTERVAL_S:
-                message = f"{name} could not be reached. Try again shortly."
-                raise UpstreamFailed(message, details=client_base.RETRYABLE)
+                problem = "could not be reached" if self.problem is None else _NOT_CALLABLE
+                raise UpstreamFailed(f"{name} {problem}. Try again shortly.", details=client_base.RETRYABLE)
             self._last_attempt_at, self.checked_at = now, _now()
             try:
                 self.service = await self._discover()
             except PalaverError as error:
-                log.warning("%r: %s", self, error.message)  # It contains addresses: for the operator only.
-                raise UpstreamFailed(f"{name} cannot be called: its protocol could not be identified.") from None
+                self.problem = error.message
+                log.warning("%r: %s", self, error.message)
+                raise UpstreamFailed(f"{name} {_NOT_CALLABLE}.") from None
+            self.problem = None
             if self.service is None:
                 raise UpstreamFailed(f"{name} could not be reached.", details=client_base.RETRYABLE)
             self.reachable = True

@@ -333,12 +333,12 @@ class SharedFields(NamedTuple):
 
 
 def parse_shared_fields(fields: JsonFields, workflow: Description) -> SharedFields:
-    """Parse inputs, parameters, labels and metadata. Inputs that the workflow does not declare are dropped."""
+    """Parse inputs, parameters, labels and metadata."""
     custom_inputs = fields.object("custom_inputs") or {}
     context = fields.nested("context")
-    session = next((label for key in ("thread_id", "session_id") if (label := _label(custom_inputs.get(key)))), None)
+    session = next((label for key in _SESSION_LABELS if (label := _label(custom_inputs.get(key)))), None)
     return SharedFields(
-        inputs=_declared_inputs(custom_inputs, workflow),
+        inputs=_without_labels(custom_inputs, workflow),
         parameters=fields.object("parameters") or {},
         session=session or _label(context.string("conversation_id")),
         user=_label(context.string("user_id") or fields.string("safety_identifier") or fields.string("user")),
@@ -387,14 +387,16 @@ def json_type_name(value: object) -> str:
     return _TYPE_NAMES[json.json_kind(value)]
 
 
-def _declared_inputs(custom_inputs: dict[str, Any], workflow: Description) -> dict[str, Any]:
-    if not custom_inputs:
+_SESSION_LABELS = ("thread_id", "session_id")
+"""Names in `custom_inputs` by which chat apps tell the session. They are inputs only if the workflow takes them."""
+
+
+def _without_labels(custom_inputs: dict[str, Any], workflow: Description) -> dict[str, Any]:
+    schema = workflow.schemas.inputs
+    if custom_inputs.keys().isdisjoint(_SESSION_LABELS) or schema.get("additionalProperties") is True:
         return custom_inputs
-    inputs = workflow.schemas.inputs
-    properties = inputs.get("properties")
-    if properties is None or inputs.get("additionalProperties") is True:
-        return custom_inputs  # Any inputs are allowed.
-    return {name: value for name, value in custom_inputs.items() if name in properties}
+    properties = schema.get("properties", custom_inputs)
+    return {name: value for name, value in custom_inputs.items() if name in properties or name not in _SESSION_LABELS}
 
 
 def _label(value: object) -> str | None:

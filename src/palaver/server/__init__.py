@@ -19,6 +19,7 @@ Modules:
     thread_runner          runs that the REST API starts in a thread
     file_references        stored files that a call refers to
     streaming              a run, streamed to the client that started it
+    response_ends          the end of long responses: disconnect, invalid credential, shutdown
     replay                 a run's log, sent to any other reader: resumed, replayed and background streams
     keep_alive             keep-alives of replayed streams
     obfuscation            padding of stream frames

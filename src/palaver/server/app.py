@@ -1,5 +1,6 @@
 """The ASGI application: checks a request, routes it and answers it. Protocols and the REST API are behind it."""
 
+import asyncio
 import logging
 import os
 import time
@@ -11,8 +12,8 @@ from typing import Any
 from palaver.discovery.config import declared_workflows
 from palaver.discovery.registry import Registry
 from palaver.discovery.workflow_loader import DeclaredEvaluator
-from palaver.engine.engine import utc_now
-from palaver.errors import MethodNotAllowed, PalaverError
+from palaver.engine.engine import CANCEL_TIMEOUT_S, utc_now
+from palaver.errors import MethodNotAllowed, PalaverError, ShuttingDown
 from palaver.protocols.base import HttpResponse
 from palaver.server import logging_setup
 from palaver.server.auth import ANONYMOUS, Caller
@@ -27,6 +28,7 @@ from palaver.server.metrics import Metrics
 from palaver.server.otlp_receiver import otlp_error, preload_decoder
 from palaver.server.rate_limit import RateLimits
 from palaver.server.request import ClientDisconnected, Exchange, Receive, Scope, Send
+from palaver.server.response_ends import ResponseEnds
 from palaver.server.routing import (
     RouteMatch,
     path_not_found,
@@ -49,6 +51,9 @@ from palaver.storage.database import Database
 from palaver.workflows.workflow import Workflow
 
 log = logging.getLogger("palaver.server")
+
+_FOLLOWER_DELAY_S = 0.5
+"""At shutdown, how long after the runs were cancelled the streams end that follow something."""
 
 
 class Server:
@@ -73,6 +78,7 @@ class Server:
         database, engine, run_reader = runtime.database, runtime.engine, runtime.run_reader
         self.engine = engine
         self.authenticator = authenticator = runtime.authenticator
+        self.response_ends = ResponseEnds(authenticator)
         self.pages = WebPages(web, registry, root_path=settings.root_path)
         self.docs_site = DocsSite(root_path=settings.root_path)
         self.metrics = Metrics(engine)
@@ -111,7 +117,7 @@ class Server:
             route = resolved.choose_route(exchange.method, self.registry)
             check_request(exchange, self.settings)  # After routing, which knows the format of errors; before 404.
             required = required_scope(route, exchange.method, resolved.path, web=self.pages.are_built)
-            exchange.authenticator = self.authenticator
+            exchange.response_ends = self.response_ends
             exchange.caller = caller = ANONYMOUS if required == "nothing" else await self._authenticate(exchange, route)
             require_scope(required, caller)
             self.rate_limits.count_request(caller)
@@ -137,8 +143,8 @@ class Server:
                     await exchange.respond(await self._document_response(exchange, route, resolved.path))
         except PalaverError as error:
             await exchange.respond(self.error_response(error, route, exchange))
-        except ClientDisconnected:
-            exchange.status = 499
+        except (ClientDisconnected, asyncio.CancelledError) as interruption:
+            await self._end_interrupted(exchange, route, interruption)
         except Exception:
             log.exception("%s %s failed", exchange.method, exchange.path)
             if exchange.status:
@@ -192,7 +198,7 @@ class Server:
         if route.workflow is not None:
             path = path.removeprefix(f"/{self.registry.find(route.workflow).name}")  # Files belong to the project.
         api, scope = await self.rest_api.get(), exchange.scope
-        scope["palaver.caller"], scope["palaver.callers"] = exchange.caller, self.authenticator
+        scope["palaver.caller"], scope["palaver.response_ends"] = exchange.caller, self.response_ends
         scope["path"] = path  # Without the prefix of a proxy.
         await api(scope, exchange.receive, _recording_send(exchange))
 
@@ -214,6 +220,20 @@ class Server:
             response = add_headers(response, ("allow", ", ".join(error.allowed)))
         return with_error_headers(response, error)
 
+    async def _end_interrupted(
+        self, exchange: Exchange, route: RouteMatch | None, interruption: ClientDisconnected | asyncio.CancelledError
+    ) -> None:
+        """End a response whose client has disconnected, or that the process cannot wait for any longer."""
+        if isinstance(interruption, ClientDisconnected):
+            exchange.status = 499
+        elif not self.engine.is_draining:
+            raise interruption
+        elif not exchange.status:
+            await exchange.respond(self.error_response(ShuttingDown(), route, exchange))
+        elif exchange.writer is not None:
+            exchange.writer.abort()  # The client sees that the response is incomplete.
+            await asyncio.sleep(0)  # Until the connection knows.
+
     def record_request(self, exchange: Exchange, route: str) -> None:
         """Count and log a request that was answered."""
         seconds = time.perf_counter() - exchange.started_at
@@ -233,9 +253,19 @@ class Server:
                 await self.runtime.start()
                 await send({"type": "lifespan.startup.complete"})
             else:
-                await self.engine.drain(0)
+                await self.drain(0)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+    async def drain(self, seconds: float, *, cancel_timeout_s: float = CANCEL_TIMEOUT_S) -> None:
+        """Accept no more runs; end the active ones after `seconds`, and then the streams that follow something."""
+        # Not only after the runs: one whose client reads nothing may take a while.
+        stop = asyncio.get_running_loop().call_later(seconds + _FOLLOWER_DELAY_S, self.response_ends.stop)
+        try:
+            await self.engine.drain(seconds, cancel_timeout_s=cancel_timeout_s)
+        finally:
+            stop.cancel()
+        self.response_ends.stop()
 
     async def close(self) -> None:
         """Stop the runtime and close the database. No run may be active."""

@@ -190,7 +190,7 @@ class CallHandler:
         batches = self._run_reader.follow(caller.project, started.run_id)
         with self._rate_limits.streams.slot(caller):
             stall = self._settings.stream_stall
-            await replay_events(exchange, head, encode, batches, stall=stall, opening=opening)
+            await replay_events(exchange, head, encode, batches, stall=stall, opening=opening, started=started)
 
     # Files and conversations
 

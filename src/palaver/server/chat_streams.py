@@ -31,11 +31,13 @@ class ChatStreams:
         ui_request = restore_ui_request(stored.reading)
         if stored.row.thread is not None:
             ui_request = with_message_id(ui_request, run)
-        head = ui_stream.response_head(started_event(stored.row), ui_request)
+        started = started_event(stored.row)
+        head = ui_stream.response_head(started, ui_request)
         assert head is not None
         batches = self._run_reader.follow(project, run)
         stall = self._settings.stream_stall
-        await replay_events(exchange, head, ui_stream.stream_encoder(ui_request), batches, stall=stall)
+        encode = ui_stream.stream_encoder(ui_request)
+        await replay_events(exchange, head, encode, batches, stall=stall, started=started)
 
     async def stop(self, exchange: Exchange, route: RouteMatch) -> None:
         """Cancel the runs of a chat, if any."""

@@ -20,7 +20,7 @@ from palaver.discovery.connections import ConnectionConfig, remote_workflow
 from palaver.discovery.registry import Registry
 from palaver.engine.poller import log_errors, wait_for_event
 from palaver.errors import DeclarationError
-from palaver.frameworks.remote import CLIENTS, RemoteService, RemoteWorkflow
+from palaver.frameworks.remote import CLIENTS, RETRY_INTERVAL_S, RemoteService, RemoteWorkflow
 from palaver.server.settings import Settings
 from palaver.storage import connections
 from palaver.storage.connections import ConnectionVersion, StoredConnection
@@ -69,6 +69,12 @@ class ConnectionSync:
         stale = [flow for flow in self.registry if isinstance(flow, RemoteWorkflow) and self._needs_refresh(flow)]
         if stale:
             self._tasks.append(loop.create_task(self._refresh_all(stale)))
+        remotes = [flow for flow in self._registry if isinstance(flow, RemoteWorkflow)]
+        if remotes:
+            self._tasks.append(loop.create_task(self._retry_loop()))
+        for flow in remotes:
+            if flow.problem is not None:
+                log.warning("%s is unavailable: %s", flow.description.name, flow.problem)
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -189,6 +195,13 @@ class ConnectionSync:
                     await self._store_description(workflow)
 
         await asyncio.gather(*map(refresh, workflows))
+
+    async def _retry_loop(self) -> None:
+        """Discover services again that were unreachable or not recognised."""
+        while True:
+            await asyncio.sleep(RETRY_INTERVAL_S)
+            flows = [flow for flow in self._registry if isinstance(flow, RemoteWorkflow) and flow.service is None]
+            await self._refresh_all(flows)
 
     async def _sync_loop(self) -> None:
         while True:

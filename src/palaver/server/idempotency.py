@@ -102,11 +102,12 @@ class IdempotentCalls:
         row = await wait_for_run(self._run_reader, project, run)
         exchange.run_id = run
         with self._rate_limits.streams.slot(exchange.caller):
-            head = adapter.response_head(await self._run_reader.get_started_event(row), protocol_request)
+            started = await self._run_reader.get_started_event(row)
+            head, stall = adapter.response_head(started, protocol_request), self._settings.stream_stall
             batches = self._run_reader.follow(project, run)
             if head is not None:
                 head, encode = add_headers(head, REPLAYED_HEADER), adapter.stream_encoder(protocol_request)
-                await replay_events(exchange, head, encode, batches, stall=self._settings.stream_stall)
+                await replay_events(exchange, head, encode, batches, stall=stall, started=started)
                 return
             async for _ in batches:
                 pass

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Any
 
 KEEP_ALIVE_INTERVAL_S = 15
 """After this long without a frame, send a keep-alive."""
 
 
 async def with_keep_alive(
-    chunks: AsyncGenerator[bytes], keep_alive: bytes, *, until: "asyncio.Future[None] | None" = None
+    chunks: AsyncGenerator[bytes], keep_alive: bytes, *, until: "asyncio.Future[Any] | None" = None
 ) -> AsyncGenerator[bytes]:
     """Yield the chunks, and `keep_alive` while there is none. End early when `until` is done."""
     loop = asyncio.get_running_loop()

@@ -4,7 +4,6 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -14,7 +13,8 @@ from palaver.protocols.base import Headers, HttpResponse
 from palaver.server.settings import Settings
 
 if TYPE_CHECKING:
-    from palaver.server.auth import Authenticator, Caller
+    from palaver.server.auth import Caller
+    from palaver.server.response_ends import ResponseEnds
     from palaver.server.uvicorn_protocols import SocketWriter
 
 
@@ -78,13 +78,13 @@ class ClientDisconnected(Exception):
 class Exchange:
     __slots__ = (
         "_id",
-        "authenticator",
         "cached_body",
         "caller",
         "headers",
         "method",
         "path",
         "receive",
+        "response_ends",
         "run_id",
         "scope",
         "send",
@@ -107,7 +107,7 @@ class Exchange:
         self.status = 0
         self.run_id: str | None = None
         self.cached_body: bytes | None = None  # The body, if it was read for authentication.
-        self.authenticator: Authenticator | None = None  # To notice revoked credentials on long streams.
+        self.response_ends: ResponseEnds | None = None  # To end long streams early.
         self.caller: Caller  # Set once the request is authenticated.
 
     @property
@@ -194,34 +194,6 @@ class Exchange:
         if self.writer is not None:
             self.writer.linger()
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else response.body})
-
-
-async def run_until_disconnect(
-    exchange: Exchange, task: asyncio.Task[None], *, on_revoked: Callable[[], object]
-) -> bool:
-    """Wait for a task that sends a response, or cancel it when the client disconnects. Raises the task's error.
-
-    `on_revoked` is called if the caller's credential becomes invalid. Returns whether the client disconnected.
-    """
-    disconnect = asyncio.get_running_loop().create_task(_wait_disconnect(exchange))
-    authenticator = exchange.authenticator
-    watch = authenticator.watch(exchange.caller, on_revoked) if authenticator else nullcontext()
-    try:
-        with watch:
-            await asyncio.wait([task, disconnect], return_when=asyncio.FIRST_COMPLETED)
-        is_disconnected = disconnect.done()
-    finally:
-        for pending in (task, disconnect):
-            pending.cancel()
-        await asyncio.wait([task, disconnect])
-    if not task.cancelled():
-        task.result()
-    return is_disconnected
-
-
-async def _wait_disconnect(exchange: Exchange) -> None:
-    while (await exchange.receive())["type"] != "http.disconnect":
-        pass  # The end of an unread body comes first.
 
 
 def _check_body_size(size: int, settings: Settings) -> None:

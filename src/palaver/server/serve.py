@@ -2,7 +2,10 @@
 
 import asyncio
 import gc
+import os
 import socket
+import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -19,6 +22,16 @@ from palaver.storage.paths import lock_path
 
 _BACKLOG = 2048
 _GC_THRESHOLDS = (20_000, 20, 20)
+_POLL_INTERVAL_S = 0.05
+_CUT_OFF_DELAY_S = 6.0
+"""How long after the grace period the last responses are cut off: runs are being cancelled."""
+_FORCED_CANCEL_TIMEOUT_S, _FORCED_DRAIN_TIMEOUT_S, _FORCED_EXIT_TIMEOUT_S = 0.3, 1.0, 1.8
+"""After a second signal: for the code of runs to end, for all responses to end, and until the process exits."""
+_EXIT_TIMEOUTS_S = (0.5, 5.0)
+"""The shortest and the longest time between the last response and the exit, otherwise as long as the grace period."""
+
+OnStarted = Callable[[], "asyncio.Task[None] | None"]
+"""Called when the server accepts connections; the task that it returns is cancelled when the server stops."""
 
 
 @contextmanager
@@ -61,7 +74,7 @@ def run_server(
     server: Server,
     listening: socket.socket,
     *,
-    started: Callable[[], None] = lambda: None,
+    started: OnStarted = lambda: None,
     parent: socket.socket | None = None,
 ) -> None:
     """Serve until a signal or the end of the parent. The first signal lets runs end, a second ends them at once."""
@@ -84,7 +97,6 @@ def _uvicorn_config(server: Server) -> uvicorn.Config:
         log_level="warning",
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=int(settings.shutdown_seconds) + 10,
     )
 
 
@@ -92,11 +104,12 @@ class _UvicornServer(uvicorn.Server):
     """uvicorn, with a shutdown that lets runs end, and stops with the parent process."""
 
     def __init__(
-        self, config: uvicorn.Config, server: Server, started: Callable[[], None], parent: socket.socket | None
+        self, config: uvicorn.Config, server: Server, started: OnStarted, parent: socket.socket | None
     ) -> None:
         super().__init__(config)
         self._server = server
         self._on_started = started
+        self._started_task: asyncio.Task[None] | None = None
         self._parent = parent
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -104,7 +117,7 @@ class _UvicornServer(uvicorn.Server):
         gc.collect()
         gc.freeze()  # What is loaded by now stays: collections need not traverse it.
         gc.set_threshold(*_GC_THRESHOLDS)  # With thousands of open streams, every 700 objects is too often.
-        self._on_started()
+        self._started_task = self._on_started()
         if self._parent is not None:
             asyncio.get_running_loop().add_reader(self._parent, self._on_parent_ended)
 
@@ -115,11 +128,44 @@ class _UvicornServer(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        seconds = 0 if self.force_exit else self._server.settings.shutdown_seconds
-        drain_task = asyncio.create_task(self._server.engine.drain(seconds))
-        await super().shutdown(sockets)
-        await drain_task if not self.force_exit else drain_task.cancel()
+        """Let open responses end within the grace period, or at once after a second signal; then cut off the rest.
+
+        Replaces uvicorn's, which waits for streams that have no end of their own, and logs each task that it cancels.
+        """
+        for listening in (*self.servers, *(sockets or ())):
+            listening.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        if self._started_task is not None:
+            self._started_task.cancel()
+        grace_s = self._server.settings.shutdown_seconds
+        drain_task = asyncio.create_task(self._server.drain(grace_s))
+        is_forced = await self._wait_closed(drain_task, grace_s + _CUT_OFF_DELAY_S)
+        if is_forced:
+            _exit_within(_FORCED_EXIT_TIMEOUT_S)
+            drain_task.cancel()
+            drain_task = asyncio.create_task(self._server.drain(0, cancel_timeout_s=_FORCED_CANCEL_TIMEOUT_S))
+            await self._wait_closed(drain_task, _FORCED_DRAIN_TIMEOUT_S, can_force=False)
+        for task in self.server_state.tasks:
+            task.cancel()  # Those cut off their responses.
+        await self._wait_closed(drain_task, _FORCED_CANCEL_TIMEOUT_S, can_force=False)
+        drain_task.cancel()
+        if not is_forced:
+            await self.lifespan.shutdown()
         await self._server.close()
+        if not is_forced:
+            _exit_within(min(max(grace_s, _EXIT_TIMEOUTS_S[0]), _EXIT_TIMEOUTS_S[1]))
+
+    async def _wait_closed(self, drain_task: asyncio.Task[None], timeout_s: float, *, can_force: bool = True) -> bool:
+        """Wait until all runs and responses have ended, up to `timeout_s`. Return whether a second signal came."""
+        deadline = time.monotonic() + timeout_s
+        while not drain_task.done() or self.server_state.connections or self.server_state.tasks:
+            if can_force and self.force_exit:
+                return True
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(_POLL_INTERVAL_S)
+        return False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
         # Not super(): uvicorn would raise the signal again at the end, and a clean stop would look like a crash.
@@ -130,3 +176,10 @@ class _UvicornServer(uvicorn.Server):
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         with suppress(KeyboardInterrupt):
             super().run(sockets)
+
+
+def _exit_within(seconds: float) -> None:
+    """Exit even if code of a workflow neither returns nor lets itself be cancelled."""
+    timer = threading.Timer(seconds, os._exit, (0,))
+    timer.daemon = True
+    timer.start()

@@ -250,7 +250,7 @@ class ServiceSocket:
         if self._call is not None:
             raise StillRunning("A call is already running on this socket. Cancel it, or wait until it is complete.")
         if self._is_shutting_down:
-            raise ShuttingDown("The server is shutting down. Try again shortly.")
+            raise ShuttingDown
         payload = with_api_key(message.payload, self._key) if self._key else message.payload
         request = SocketRequest(0, "POST", self._path, {**_JSON, **self._trace_headers})
         scope = envelopes.http_scope(request, payload, self._scope)

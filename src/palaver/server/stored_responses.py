@@ -74,7 +74,8 @@ class StoredResponses:
         batches = self.run_reader.follow(project, stored.row.id)
         encode = store.resumed_encoder(protocol_request, query.after)
         encode = pad_deltas(encode) if self.settings.obfuscate else encode
-        await replay_events(exchange, responses.stream_head(started), encode, batches, stall=self.settings.stream_stall)
+        head, stall = responses.stream_head(started), self.settings.stream_stall
+        await replay_events(exchange, head, encode, batches, stall=stall, started=started)
         return None
 
     async def cancel(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:

@@ -13,6 +13,7 @@ import pytest
 from palaver import connect
 from palaver.discovery.config import ConnectionSettings, declared_workflows
 from palaver.discovery.registry import Registry
+from palaver.discovery.workflow_loader import load
 from palaver.errors import Overloaded
 from palaver.frameworks import remote
 from palaver.server import connection_sync
@@ -536,9 +537,46 @@ async def test_what_a_refresh_discovers_is_stored(tmp_path: Path, monkeypatch: p
         await server.close()
 
     assert (refreshed["is_chat"], refreshed["state"]) == (False, "ready")
-    assert (silent["is_chat"], silent["state"]) == (False, "unreachable")
+    assert (silent["is_chat"], silent["state"]) == (False, "unavailable")
     assert row is not None
     assert row.evidence["description"]["flags"] == {"is_chat": False}
+
+
+async def test_a_service_that_was_not_recognised_is_discovered_again_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "REFRESH_INTERVAL_S", 0)
+    monkeypatch.setattr(connection_sync, "RETRY_INTERVAL_S", 0.01)
+    answers: dict[str, Any] = {}
+
+    def answer(connection: socket.socket, request: ReceivedRequest) -> None:
+        answer_by_path(**answers)(connection, request)  # With the current answers.
+
+    with fake_server(answer) as service:
+        target = tmp_path / "far_app.py"
+        target.write_text(
+            f"from palaver import connect\nfar = connect('{service.url}', name='far')\n", encoding="utf-8"
+        )
+        (far,) = load([str(target)])
+        server = Server(Registry([far]))
+        async with client(server) as http:
+
+            async def state() -> tuple[str, str | None]:
+                shown = (await http.get("/api/workflows/far")).json()
+                return shown["state"], shown["problem"]
+
+            before = await state()
+            answers["inspect"] = CHAT
+
+            async def is_ready() -> bool:
+                return await state() == ("ready", None)
+
+            await wait_until(is_ready)
+        await server.close()
+
+    assert before[0] == "unavailable"
+    assert before[1] is not None
+    assert before[1].startswith(f"{service.url} could not be identified. Tried: POST /inspect: not found;")
 
 
 @pytest.mark.parametrize("kind", ["told", "looking"])

@@ -18,6 +18,7 @@ from palaver.server.api.streaming import send_chunks
 from palaver.server.api.traces import MAX_SHORTENED_TEXT_CHARS
 from palaver.server.auth import ANONYMOUS
 from palaver.server.request import ClientDisconnected, Exchange
+from palaver.server.response_ends import ResponseEnds
 from tests.server.keyed_server import keyed_server
 from tests.server.traced_server import chat_span, send_spans, span, span_id, trace_id, traced_server
 
@@ -363,12 +364,12 @@ async def test_the_connection_of_a_revoked_key_is_aborted() -> None:
 
     class RevokedKeys:
         @contextmanager
-        def watch(self, _: Any, end: Callable[[], object]) -> Iterator[None]:
-            asyncio.get_running_loop().call_later(0.01, end)
+        def watch(self, _: Any, on_revoked: Callable[[], object]) -> Iterator[None]:
+            asyncio.get_running_loop().call_later(0.01, on_revoked)
             yield
 
     exchange, writer, authenticator = stalled_exchange(), cast("Any", Writer()), cast("Any", RevokedKeys())
-    exchange.writer, exchange.authenticator = writer, authenticator
+    exchange.writer, exchange.response_ends = writer, ResponseEnds(authenticator)
     await streaming.send_chunks(exchange, b"first", second_chunk(), 60, ())
 
     assert aborted == ["aborted"]

@@ -86,6 +86,7 @@ async def test_the_list_has_neither_schemas_nor_snippets() -> None:
         "description": "Explains a Subject.",
         "origin": "served",
         "state": "ready",
+        "problem": None,
         "default": False,
         "is_chat": True,
         "is_chat_source": "declared",
@@ -232,8 +233,13 @@ async def test_a_connected_workflow_is_probed_at_most_once_per_refresh_interval(
     assert datetime.fromisoformat(away["checked_at"]) < datetime.fromisoformat(back["checked_at"])
 
 
-@pytest.mark.parametrize("says", [None, "nonsense"])
-async def test_the_last_description_remains_while_the_service_is_unreachable(says: str | None) -> None:
+@pytest.mark.parametrize(
+    ("says", "state", "problem"),
+    [(None, "unreachable", None), ("nonsense", "unavailable", "It does not say what it is.")],
+)
+async def test_the_last_description_remains_while_the_service_cannot_be_called(
+    says: str | None, state: str, problem: str | None
+) -> None:
     far = FakeRemote("I am here.")
     async with workflow_client(far.workflow) as http:
         far.says = says
@@ -241,7 +247,8 @@ async def test_the_last_description_remains_while_the_service_is_unreachable(say
 
     shown = away.json()
     assert away.status_code == 200
-    assert (shown["state"], shown["description"], shown["is_chat"]) == ("unreachable", "I am here.", True)
+    assert (shown["state"], shown["problem"]) == (state, problem)
+    assert (shown["description"], shown["is_chat"]) == ("I am here.", True)
 
 
 # Examples

@@ -1976,7 +1976,8 @@ export interface components {
             /** @enum {string} */
             origin: "served" | "connected";
             /** @enum {string} */
-            state: "ready" | "unreachable";
+            state: "ready" | "unreachable" | "unavailable";
+            problem: string | null;
             default: boolean;
             is_chat: boolean;
             /** @enum {string} */
@@ -2116,8 +2117,7 @@ export interface components {
             fixed: boolean;
             /** @enum {null|string} */
             declared_in: "code" | "settings" | null;
-            /** @enum {string} */
-            state: "ready" | "unreachable" | "failed";
+            state: ("ready" | "unreachable" | "unavailable") | "failed";
             message: string | null;
             is_chat: boolean;
             /** @description RFC 3339 timestamp in UTC, with microseconds. */
@@ -3896,7 +3896,8 @@ export interface components {
             /** @enum {string} */
             origin: "served" | "connected";
             /** @enum {string} */
-            state: "ready" | "unreachable";
+            state: "ready" | "unreachable" | "unavailable";
+            problem: string | null;
             default: boolean;
             is_chat: boolean;
             /** @enum {string} */
@@ -3925,7 +3926,8 @@ export interface components {
             /** @enum {string} */
             origin: "served" | "connected";
             /** @enum {string} */
-            state: "ready" | "unreachable";
+            state: "ready" | "unreachable" | "unavailable";
+            problem: string | null;
             default: boolean;
             is_chat: boolean;
             /** @enum {string} */
@@ -10293,7 +10295,7 @@ export interface operations {
                 origin?: "served" | "connected" | null;
                 /** @description Only chats (true), or only single-turn workflows (false). */
                 is_chat?: boolean | null;
-                /** @description `ready` or `unreachable`. */
+                /** @description `ready`, `unreachable` or `unavailable`. */
                 state?: string | null;
                 /** @description Maximum number of items. */
                 limit?: number;

@@ -37,7 +37,9 @@ _DATA_REFERENCE_FIELDS = ("revision", "testcase", "trace", "outputs")  # In the 
 _KNOWN_FIELDS = frozenset(
     "version session_id flags data messages inputs parameters ag_config tags secrets credentials".split()
 )
+_KNOWN_DATA_FIELDS = frozenset(("inputs", "parameters", *_DATA_REFERENCE_FIELDS))
 _Object = Mapping[str, Any]
+_MAX_MISPLACED = 20
 
 
 class CallBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,8 +56,8 @@ class CallBody(msgspec.Struct, frozen=True, kw_only=True):
     tags: _Object
     places: dict[str, str]
     """JSON pointers into the call to those into the body: `/inputs/x` -> `/data/inputs/x`."""
-    strays: frozenset[str]
-    """Unknown top-level keys, escaped for a JSON pointer."""
+    strays: Mapping[str, str]
+    """Unknown keys of the body and of `data`, escaped for a JSON pointer, and the pointer to each."""
 
 
 def parse_object(request: HttpRequest) -> dict[str, Any]:
@@ -94,8 +96,22 @@ def parse_body(body: _Object, headers: Mapping[str, str], *, is_chat: bool) -> C
         | {name: holder[name] for name in _DATA_REFERENCE_FIELDS if name in holder},
         tags=_tags(body),
         places=places,
-        strays=_unknown_fields(body, envelope=envelope),
+        strays=_unknown_fields(body, data, envelope=envelope),
     )
+
+
+def check_places(call_body: CallBody, workflow: Description) -> None:
+    """Raise MisplacedField if an optional input is beside `inputs`, where it would have no effect.
+
+    A required one is missing, which is reported together with the other faults of the call.
+    """
+    schema = workflow.schemas.inputs
+    names = {json.escape_pointer(name): name for name in schema.get("properties", ())} if call_body.strays else {}
+    misplaced = [name for name in call_body.strays if name in names and f"/inputs/{name}" not in call_body.places]
+    if any(names[name] not in schema.get("required", ()) for name in misplaced):
+        target = call_body.places["/inputs"]
+        found = "; ".join(f"{call_body.strays[name]} belongs in {target}/{name}" for name in misplaced[:_MAX_MISPLACED])
+        raise MisplacedField(f"Inputs are in the wrong place: {found}.", pointer=call_body.strays[misplaced[0]])
 
 
 def parse_history(call_body: CallBody) -> tuple[Message, ...]:
@@ -186,9 +202,11 @@ def _tags(body: _Object) -> _Object:
     return cast("_Object", tags) if isinstance(tags, dict) else {} if tags is None else {"tags": tags}
 
 
-def _unknown_fields(body: _Object, *, envelope: bool) -> frozenset[str]:
+def _unknown_fields(body: _Object, data: _Object, *, envelope: bool) -> Mapping[str, str]:
     known_fields = _KNOWN_FIELDS.union(_REFERENCE_FIELDS, () if envelope else _DATA_REFERENCE_FIELDS)
-    return frozenset([json.escape_pointer(name) for name in body if name not in known_fields] or ())
+    places = [("/data", name) for name in data if name not in _KNOWN_DATA_FIELDS]
+    places += [("", name) for name in body if name not in known_fields]
+    return {(escaped := json.escape_pointer(name)): f"{base}/{escaped}" for base, name in places}
 
 
 def _object(holder: _Object, name: str, base: str = "") -> dict[str, Any]:
@@ -214,8 +232,8 @@ class AgentaRequest(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None = None
     places: Mapping[str, str] = {}
     """JSON pointers into the call to those into the body."""
-    strays: frozenset[str] = frozenset()
-    """Unknown top-level keys; one of them may be a misplaced input."""
+    strays: Mapping[str, str] = {}
+    """Unknown keys and their places; one of them may be a misplaced input."""
 
     def pointer(self, pointer: str) -> str:
         """Convert a pointer into the call (`/messages/3`, `/inputs/x`, `/parameters/x`) to one into the body."""
@@ -227,6 +245,7 @@ def parse_call(
     request: HttpRequest, call_body: CallBody, workflow: Description, *, offers: Sequence[str]
 ) -> tuple[Call, AgentaRequest]:
     """Build the call and the request. The media type is negotiated before the messages are parsed."""
+    check_places(call_body, workflow)
     agenta_request = AgentaRequest(
         envelope=call_body.envelope,
         trim=call_body.flags.get("trim", request.headers.get("x-ag-messages-transcript") == "last"),

@@ -110,7 +110,7 @@ def _error_entry(fault: RequestError, request: AgentaRequest | None) -> dict[str
         name = pointer.removeprefix("/inputs/")
         pointer = request.pointer(pointer)
         if isinstance(fault, MissingInput) and name in request.strays:
-            message = f"{message} It was found at /{name}; it belongs in {pointer}."
+            message = f"{message} It was found at {request.strays[name]}; it belongs in {pointer}."
     return {"type": fault.code, "pointer": pointer, "message": message}
 
 

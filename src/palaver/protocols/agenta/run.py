@@ -35,7 +35,8 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, AgentaRequ
         raise MisplacedField("data is not supported on this route. Use /invoke.", pointer="/data")
     call_body = parse_body(body, request.headers, is_chat=workflow.is_chat)
     references = call_body.references | _references(body, request.query)
-    call_body = msgspec.structs.replace(call_body, references=references, strays=call_body.strays - {*_REFERENCES})
+    strays = {name: place for name, place in call_body.strays.items() if name not in _REFERENCES}
+    call_body = msgspec.structs.replace(call_body, references=references, strays=strays)
     return parse_call(request, call_body, workflow, offers=(JSON,))
 
 

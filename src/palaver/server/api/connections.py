@@ -32,7 +32,7 @@ from palaver.errors import (
     NotFound,
     UrlRefused,
 )
-from palaver.frameworks.remote import RemoteWorkflow
+from palaver.frameworks.remote import RemoteState, RemoteWorkflow
 from palaver.outbound import check_url
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
@@ -74,9 +74,9 @@ class ConnectionRow(msgspec.Struct, frozen=True, kw_only=True):
     fixed: bool
     """Whether the connection is declared in code or settings; if so, it can only be changed there."""
     declared_in: Literal["code", "settings"] | None
-    state: Literal["ready", "unreachable", "failed"]
+    state: RemoteState | Literal["failed"]
     message: str | None
-    """Why the connection is not served; null if it is."""
+    """Why the connection is unavailable or, if its state is `failed`, not served."""
     is_chat: bool
     created_at: Timestamp | None
     checked_at: Timestamp | None
@@ -243,8 +243,8 @@ def _row(connection: SyncedConnection) -> ConnectionRow:
         url=version.url,
         fixed=False,
         declared_in=None,
-        state="failed" if workflow is None else "ready" if workflow.reachable else "unreachable",
-        message=connection.problem,
+        state="failed" if workflow is None else workflow.state,
+        message=connection.problem if workflow is None else workflow.problem,
         is_chat=workflow is not None and workflow.description.is_chat,
         created_at=format_timestamp(version.created_at),
         checked_at=None if checked_at is None else format_timestamp(checked_at),
@@ -258,8 +258,8 @@ def _fixed_row(workflow: RemoteWorkflow, settings: Settings) -> ConnectionRow:
         url=workflow.url,
         fixed=True,
         declared_in="settings" if name in settings.connections else "code",
-        state="ready" if workflow.reachable else "unreachable",
-        message=None,
+        state=workflow.state,
+        message=workflow.problem,
         is_chat=workflow.description.is_chat,
         created_at=None,
         checked_at=None if workflow.checked_at is None else format_timestamp(workflow.checked_at),

@@ -127,7 +127,7 @@ async def raw_body(request: ApiRequest, settings: Settings) -> bytes:
 def exchange_of(request: ApiRequest) -> Exchange:
     asgi = cast("Any", request)  # Litestar has its own ASGI types.
     exchange = Exchange(asgi.scope, asgi.receive, asgi.send)
-    exchange.caller, exchange.authenticator = caller_of(request), asgi.scope.get("palaver.callers")
+    exchange.caller, exchange.response_ends = caller_of(request), asgi.scope.get("palaver.response_ends")
     return exchange
 
 

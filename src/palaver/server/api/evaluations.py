@@ -204,8 +204,10 @@ class EvaluationEventController(ApiController):
 
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
-                chunks = with_keep_alive(frames, EVENT_STREAM_HEAD.keep_alive)
-                await send_chunks(exchange, b"", chunks, self.settings.stream_stall, EVENT_STREAM_HEAD.headers)
+                stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                chunks = with_keep_alive(frames, EVENT_STREAM_HEAD.keep_alive, until=stop)
+                stall, headers = self.settings.stream_stall, EVENT_STREAM_HEAD.headers
+                await send_chunks(exchange, b"", chunks, stall, headers, stop=stop)
 
         return StreamingResponse(send)
 

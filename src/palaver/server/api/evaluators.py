@@ -72,7 +72,7 @@ class EvaluatorController(ApiController):
         try:
             score, *other_scores = await bound.score(read_manual_case(body.case))
         except EvaluationAborted:  # Raised by evaluators that call a workflow.
-            raise ShuttingDown("The server is shutting down. Try again shortly.") from None
+            raise ShuttingDown from None
         return object_response(
             request,
             views.TrialScore(

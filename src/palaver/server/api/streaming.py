@@ -7,12 +7,15 @@ from typing import Any, cast
 
 from litestar import Response
 
+from palaver.core.events import RunFailed
+from palaver.engine.engine import SHUTDOWN_FAILURE
 from palaver.errors import InvalidValue
 from palaver.protocols import sse
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import ApiRequest, caller_of
 from palaver.server.rate_limit import RateLimits
-from palaver.server.request import ClientDisconnected, Exchange, run_until_disconnect
+from palaver.server.request import ClientDisconnected, Exchange
+from palaver.server.response_ends import run_until_disconnect
 from palaver.server.settings import Settings
 
 EVENT_STREAM = "text/event-stream"
@@ -33,7 +36,7 @@ class StreamingResponse(Response[Any]):
     def to_asgi_response(self, *_: Any, **__: Any) -> Any:
         async def application(scope: Any, receive: Any, send: Any) -> None:
             exchange = Exchange(scope, receive, send)
-            exchange.caller, exchange.authenticator = scope["palaver.caller"], scope["palaver.callers"]
+            exchange.caller, exchange.response_ends = scope["palaver.caller"], scope["palaver.response_ends"]
             await self._send(exchange)
 
         return cast("Any", application)
@@ -66,11 +69,27 @@ async def stream_chunks(
 
 
 async def send_chunks(
-    exchange: Exchange, first: bytes, chunks: AsyncGenerator[bytes], stall: float, headers: Headers
+    exchange: Exchange,
+    first: bytes,
+    chunks: AsyncGenerator[bytes],
+    stall: float,
+    headers: Headers,
+    *,
+    stop: asyncio.Future[None] | None = None,
 ) -> None:
-    """Send `first` and `chunks`, until the client disconnects, stalls, or its credential becomes invalid."""
+    """Send `first` and `chunks`, until the client disconnects, stalls, or its credential becomes invalid.
+
+    When the server stops, `stop` is set, which has to end `chunks`; without it, the response may take its time.
+    """
     task = asyncio.get_running_loop().create_task(_send_all(exchange, first, chunks, stall, headers))
-    is_disconnected = await run_until_disconnect(exchange, task, on_revoked=task.cancel)
+
+    def on_end(reason: RunFailed) -> None:
+        if reason is not SHUTDOWN_FAILURE:
+            task.cancel()
+        elif stop is not None and not stop.done():
+            stop.set_result(None)
+
+    is_disconnected = await run_until_disconnect(exchange, task, on_end=on_end)
     if task.cancelled() and not is_disconnected:
         if exchange.writer is None:
             raise ClientDisconnected

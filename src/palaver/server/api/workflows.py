@@ -10,7 +10,7 @@ from litestar.params import FromPath, QueryParameter
 from palaver.core.descriptions import IsChatSource, Schemas
 from palaver.discovery.registry import Registry
 from palaver.errors import InvalidValue
-from palaver.frameworks.remote import RemoteWorkflow
+from palaver.frameworks.remote import RemoteState, RemoteWorkflow
 from palaver.server import routing
 from palaver.server.api.conventions import (
     After,
@@ -36,7 +36,6 @@ from palaver.storage.variants import Variant
 from palaver.workflows.workflow import OnDisconnect, TurnPolicy, Workflow
 
 WorkflowOrigin = Literal["served", "connected"]
-State = Literal["ready", "unreachable"]
 _ALL_VARIANTS = Window(limit=200)
 NO_FILTER: Mapping[str, Any] = {"search": None}
 """The filters that cursors of the unfiltered list are bound to."""
@@ -48,7 +47,9 @@ class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str
     origin: WorkflowOrigin
-    state: State
+    state: RemoteState
+    problem: str | None
+    """Why a connected workflow is unavailable; null if it is not."""
     default: bool
     is_chat: bool
     is_chat_source: IsChatSource
@@ -104,7 +105,7 @@ def workflow_view(
 
 Origin = Annotated[WorkflowOrigin | None, QueryParameter(description="`served` by this server, or `connected` by URL.")]
 IsChat = Annotated[bool | None, QueryParameter(description="Only chats (true), or only single-turn workflows (false).")]
-InState = Annotated[str | None, QueryParameter(name="state", description="`ready` or `unreachable`.")]
+InState = Annotated[str | None, QueryParameter(name="state", description="`ready`, `unreachable` or `unavailable`.")]
 """Validated by the handler: Litestar reserves the parameter name `state`."""
 
 
@@ -136,8 +137,8 @@ class WorkflowController(ApiController):
         limit: Limit = 50,
         after: After = None,
     ) -> Page[WorkflowRow]:
-        if in_state not in (None, *get_args(State)):
-            raise InvalidValue("state must be ready or unreachable.", pointer="?state")
+        if in_state not in (None, *get_args(RemoteState)):
+            raise InvalidValue("state must be ready, unreachable or unavailable.", pointer="?state")
         filters = {"origin": origin, "is_chat": is_chat, "state": in_state}
         exact = {name: value for name, value in filters.items() if value is not None}
         rows = [workflow_row(workflow, default=self.registry.default) for workflow in self.registry]
@@ -184,7 +185,8 @@ def _row_fields(workflow: Workflow, default: str | None) -> dict[str, Any]:
     remote = workflow if isinstance(workflow, RemoteWorkflow) else None
     return {
         "origin": "connected" if description.remote else "served",
-        "state": "ready" if remote is None or remote.reachable else "unreachable",
+        "state": "ready" if remote is None else remote.state,
+        "problem": None if remote is None else remote.problem,
         "default": description.name == default,
         "is_chat": description.is_chat,
         "turns": options.turns,

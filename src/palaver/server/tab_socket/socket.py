@@ -161,7 +161,7 @@ class TabSocket:
         body = None if message.body is None else message.body.encode()
         try:
             if self._is_shutting_down:
-                raise ShuttingDown("The server is shutting down. Try again shortly.")
+                raise ShuttingDown
             if len(self._open) >= MAX_OPEN_REQUESTS:
                 raise RateLimited(
                     f"Too many open requests on this socket (limit: {MAX_OPEN_REQUESTS}). Try again shortly."

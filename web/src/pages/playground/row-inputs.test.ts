@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Board } from '@/api/client';
 import { queryClient, workflowQuery } from '@/api/queries';
 import { BoardStore } from './board-store';
-import { initialInputs, rowInputs } from './row-inputs';
+import { hasInputs, initialInputs, rowInputs } from './row-inputs';
 
 const BOARD = {
   id: '',
@@ -55,4 +55,14 @@ describe('the inputs of a row', () => {
     expect(rowInputs(store, 'r2', 'mender').defaults()).toEqual({ context: { code: '', adaptor: 'http' } });
     expect([rowInputs(store, 'r2', 'unknown').defaults(), rowInputs(store, 'gone', 'mender').read()]).toEqual([{}, {}]);
   });
+});
+
+test.each([
+  [{ properties: { messages: {} }, additionalProperties: false }, false],
+  [{ properties: { messages: {}, subject: {} }, additionalProperties: false }, true],
+  [{ properties: { messages: {} }, additionalProperties: true }, true],
+  [{ type: 'object', additionalProperties: true }, true],
+  [{}, false],
+])('a thread whose inputs have the schema %j has a form: %s', (schema, expected) => {
+  expect(hasInputs(schema)).toBe(expected);
 });

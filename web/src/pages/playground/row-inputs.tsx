@@ -6,12 +6,13 @@ import type { Column, Row } from '@/api/client';
 import { queryClient, workflowQuery } from '@/api/queries';
 import { Button, IconButton } from '@/components/button';
 import { Popover } from '@/components/dialog';
-import { exampleOf, formOf, hasWideField, isObject } from '@/components/forms/json-schema';
+import { exampleOf, formOf, hasWideField, isObject, type JsonSchema } from '@/components/forms/json-schema';
 import { SchemaForm } from '@/components/forms/schema-form';
 import { jsonSummary } from '@/components/json-view';
 import { type InputsAccess, type InputValues, InputsContext } from '@/components/messages/code-edit';
 import { cn } from '@/lib/cn';
 import { type BoardStore, useBoardStore, useBoard, freeId } from './board-store';
+import { mergeSchemas } from './single-turn/rows';
 
 const NO_INPUTS: InputValues = {};
 
@@ -62,25 +63,20 @@ export function RowInputsProvider({
   return <InputsContext value={inputs}>{children}</InputsContext>;
 }
 
-interface ObjectSchema {
-  [keyword: string]: unknown;
-  properties?: Record<string, unknown>;
-  required?: string[];
-}
-
-/** Inputs of all columns' workflows except messages, in one schema. */
-function useInputs(columns: readonly Column[]): ObjectSchema {
+/** Inputs of all columns' workflows, in one schema. */
+function useInputs(columns: readonly Column[]): JsonSchema {
   const names = [...new Set(columns.map((column) => column.workflow))];
   const results = useQueries({ queries: names.map((name) => workflowQuery(name)) });
-  const schemas = results.map(({ data }) => (data?.schemas.inputs ?? {}) as ObjectSchema);
-  return Object.assign({}, ...schemas, {
-    properties: Object.assign({}, ...schemas.map(({ properties = {} }) => properties)) as Record<string, unknown>,
-    required: [...new Set(schemas.flatMap(({ required = [] }) => required))],
-  }) as ObjectSchema;
+  return mergeSchemas(results.map(({ data }) => data?.schemas.inputs ?? {}));
 }
 
-export const useHasInputs = (columns: readonly Column[]): boolean =>
-  Object.keys(useInputs(columns).properties ?? {}).some((name) => name !== 'messages');
+/** Whether there are inputs besides messages. */
+export function hasInputs(schema: JsonSchema): boolean {
+  const { fields, open } = formOf(schema, ['messages']);
+  return fields.length > 0 || open;
+}
+
+export const useHasInputs = (columns: readonly Column[]): boolean => hasInputs(useInputs(columns));
 
 export function addRow(store: BoardStore): void {
   store.change((old) =>
@@ -107,7 +103,6 @@ export function RowHeader({ row, number }: Props): ReactNode {
   const store = useBoardStore();
   const board = useBoard();
   const schema = useInputs(board.columns);
-  const hasInputs = Object.keys(schema.properties ?? {}).some((name) => name !== 'messages');
   const change = (patch: Partial<Row>) =>
     store.change((old) => ({
       ...old,
@@ -128,7 +123,7 @@ export function RowHeader({ row, number }: Props): ReactNode {
         maxLength={80}
         onChange={(event) => change({ name: event.target.value })}
       />
-      {hasInputs && (
+      {hasInputs(schema) && (
         <Popover
           label="Inputs"
           align="start"

@@ -102,7 +102,7 @@ function WorkflowHeader({ workflow }: { workflow: Workflow }): ReactNode {
           <p
             className={cn(
               'flex flex-wrap items-center gap-2 pt-2',
-              workflow.state === 'unreachable' ? 'text-bad' : 'text-muted',
+              workflow.state === 'ready' ? 'text-muted' : 'text-bad',
             )}
           >
             <span {...(workflow.checked_at ? { title: formatDateTime(workflow.checked_at) } : {})}>
@@ -112,6 +112,11 @@ function WorkflowHeader({ workflow }: { workflow: Workflow }): ReactNode {
             <Button size="small" disabled={isRefreshing} onClick={refresh}>
               <RefreshCw aria-hidden className={cn('size-3.5', isRefreshing && 'animate-spin')} /> Refresh
             </Button>
+          </p>
+        )}
+        {workflow.problem && (
+          <p className="pt-1 text-bad wrap-anywhere" dir="auto">
+            {workflow.problem}
           </p>
         )}
       </div>
@@ -213,6 +218,7 @@ export function StateBadges({ workflow }: { workflow: Pick<WorkflowRow, 'origin'
       {workflow.default && <Badge title="Used when a request does not name a workflow">Default</Badge>}
       {workflow.origin === 'connected' && <Badge title="Remote service">Connected</Badge>}
       {workflow.state === 'unreachable' && <Badge tone="bad">Unreachable</Badge>}
+      {workflow.state === 'unavailable' && <Badge tone="bad">Unavailable</Badge>}
     </>
   );
 }

@@ -116,8 +116,13 @@ function WorkflowListRow({ workflow }: { workflow: WorkflowRow }): ReactNode {
           {workflow.description || 'No description.'}
         </p>
         {workflow.state === 'unreachable' && <p className="pt-0.5 text-bad">No response when last checked.</p>}
+        {workflow.problem && (
+          <p className="line-clamp-3 pt-0.5 text-bad wrap-anywhere" dir="auto">
+            {workflow.problem}
+          </p>
+        )}
       </div>
-      {workflow.state === 'unreachable' && (
+      {workflow.state !== 'ready' && (
         <Button size="small" className="relative" disabled={isRefreshing} onClick={refresh}>
           <RefreshCw aria-hidden className={cn('size-3.5', isRefreshing && 'animate-spin')} /> Refresh
         </Button>
@@ -128,8 +133,8 @@ function WorkflowListRow({ workflow }: { workflow: WorkflowRow }): ReactNode {
 }
 
 type ConnectionRow = Schemas['ConnectionRow'];
-const TONES = { ready: 'good', unreachable: 'bad', failed: 'bad' } as const;
-const STATE_LABELS = { ready: 'Ready', unreachable: 'Unreachable', failed: 'Failed' };
+const TONES = { ready: 'good', unreachable: 'bad', unavailable: 'bad', failed: 'bad' } as const;
+const STATE_LABELS = { ready: 'Ready', unreachable: 'Unreachable', unavailable: 'Unavailable', failed: 'Failed' };
 
 export function ConnectionList(): ReactNode {
   const { data } = useQuery(connectionsQuery());
