@@ -69,7 +69,7 @@ class ConnectionSync:
         stale = [flow for flow in self.registry if isinstance(flow, RemoteWorkflow) and self._needs_refresh(flow)]
         if stale:
             self._tasks.append(loop.create_task(self._refresh_all(stale)))
-        remotes = [flow for flow in self._registry if isinstance(flow, RemoteWorkflow)]
+        remotes = [flow for flow in self.registry if isinstance(flow, RemoteWorkflow)]
         if remotes:
             self._tasks.append(loop.create_task(self._retry_loop()))
         for flow in remotes:
@@ -200,7 +200,7 @@ class ConnectionSync:
         """Discover services again that were unreachable or not recognised."""
         while True:
             await asyncio.sleep(RETRY_INTERVAL_S)
-            flows = [flow for flow in self._registry if isinstance(flow, RemoteWorkflow) and flow.service is None]
+            flows = [flow for flow in self.registry if isinstance(flow, RemoteWorkflow) and flow.service is None]
             await self._refresh_all(flows)
 
     async def _sync_loop(self) -> None:
