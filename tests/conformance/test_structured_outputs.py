@@ -1,7 +1,7 @@
 """Structured outputs and stop sequences, as clients ask for them."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import httpx
@@ -14,6 +14,7 @@ from pydantic_ai import Agent, NativeOutput
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
+from tests.conformance.node_drivers import Driver
 from tests.server_process import ServerProcess
 
 
@@ -197,6 +198,26 @@ def test_calls_of_the_client_are_not_checked(client: openai.OpenAI) -> None:
         text={"format": {"type": "json_object"}},
     )
     assert [item.type for item in called.output] == ["message", "function_call"]
+
+
+NODE_CLIENTS = (
+    *("ai6 responses", "ai6 chat", "ai6 responses streamed", "ai6 chat streamed", "ai7 responses", "ai7 chat"),
+    *("openai responses", "openai responses streamed", "openai chat"),
+)
+
+
+@pytest.mark.parametrize("way", NODE_CLIENTS)
+def test_node_clients_get_the_object_or_the_error(
+    server: ServerProcess, drivers: Callable[[str], Driver], way: str
+) -> None:
+    request = {"way": way, "url": server.url, "workflow": "scripted"}
+
+    matching = drivers("structured").ask(prompt=MATCHING, **request)
+    mismatched = drivers("structured").ask(prompt=MISMATCHED, **request)
+
+    assert (matching["error"], [json.loads(text) for text in matching["text"]]) == (None, [OSLO.model_dump()])
+    assert mismatched["text"] == []
+    assert MISMATCH in mismatched["error"]["message"]
 
 
 # --- Schemas that cannot be used
