@@ -7,6 +7,9 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from agents import Agent as OpenAIAgent
+from agents import OpenAIResponsesModel as AgentsResponsesModel
+from agents import RunConfig, Runner
 from langchain_openai import ChatOpenAI
 from openai.types.responses import ResponseTextDoneEvent
 from pydantic import BaseModel, SecretStr
@@ -114,6 +117,15 @@ async def test_pydantic_ai_with_native_output(async_client: openai.AsyncOpenAI, 
     agent = Agent(model, output_type=NativeOutput(City))
 
     assert (await agent.run(MATCHING)).output == OSLO
+
+
+async def test_openai_agents_with_an_output_type(async_client: openai.AsyncOpenAI) -> None:
+    config = RunConfig(tracing_disabled=True)
+    agent = OpenAIAgent(name="caller", model=AgentsResponsesModel("scripted", async_client), output_type=City)
+
+    assert (await Runner.run(agent, MATCHING, run_config=config)).final_output == OSLO
+    with pytest.raises(openai.InternalServerError, match="does not match the required format"):
+        await Runner.run(agent, MISMATCHED, run_config=config)
 
 
 # --- Replies that do not match
