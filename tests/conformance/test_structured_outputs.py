@@ -176,9 +176,10 @@ def test_a_stored_response_that_does_not_match_is_failed(client: openai.OpenAI) 
 @pytest.mark.parametrize(
     ("texts", "reason"),
     [
-        (["Oslo."], "invalid JSON: invalid character"),
+        (["Oslo."], "it has no JSON"),
         (["[1]"], "it is not a JSON object"),
-        ([], "it has no text"),
+        (["{Oslo}"], "invalid JSON: "),
+        ([], "it has no JSON"),
     ],
 )
 def test_json_mode_requires_an_object(client: openai.OpenAI, texts: list[str], reason: str) -> None:
@@ -193,12 +194,27 @@ def test_json_mode_requires_an_object(client: openai.OpenAI, texts: list[str], r
     assert answer.choices[0].message.content == ' {"a": [1]}\n'
 
 
-def test_a_reply_of_several_texts_is_no_json(client: openai.OpenAI) -> None:
+def test_text_before_a_tool_call_is_reasoning(client: openai.OpenAI) -> None:
     steps = [{"text": "Let me look."}, {"tool_call": {"name": "t", "id": "c1"}}, {"tool_result": {"id": "c1"}}]
+    prompt = json.dumps([*steps, {"text": OSLO.model_dump_json()}])
+
+    response = client.responses.parse(model="scripted", input=prompt, text_format=City)
+    assert ([item.type for item in response.output], response.output_parsed) == (
+        ["reasoning", "mcp_call", "message"],
+        OSLO,
+    )
+
+    with client.responses.stream(model="scripted", input=prompt, text_format=City) as stream:
+        assert stream.get_final_response().output_parsed == OSLO
+
+    completion = client.chat.completions.parse(model="scripted", messages=[message(prompt)], response_format=City)
+    assert completion.choices[0].message.parsed == OSLO
+
+
+def test_several_json_texts_are_no_reply(client: openai.OpenAI) -> None:
+    texts = [{"text": "{}"}, {"break": True}, {"text": "{}"}]
     with pytest.raises(openai.InternalServerError, match="it consists of 2 texts"):
-        client.responses.parse(
-            model="scripted", input=json.dumps([*steps, {"text": OSLO.model_dump_json()}]), text_format=City
-        )
+        client.responses.parse(model="scripted", input=json.dumps(texts), text_format=City)
 
 
 def test_calls_of_the_client_are_not_checked(client: openai.OpenAI) -> None:
@@ -209,7 +225,7 @@ def test_calls_of_the_client_are_not_checked(client: openai.OpenAI) -> None:
         tools=[tool],
         text={"format": {"type": "json_object"}},
     )
-    assert [item.type for item in called.output] == ["message", "function_call"]
+    assert [item.type for item in called.output] == ["reasoning", "function_call"]
 
 
 NODE_CLIENTS = (
