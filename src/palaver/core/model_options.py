@@ -5,7 +5,7 @@ from typing import Any, Literal, Required, TypedDict, cast
 
 from msgspec import UNSET
 
-from palaver.core import json, json_schema
+from palaver.core import json
 from palaver.core.events import Event, PartAdded, RunFinished, TextEnded
 from palaver.core.json import dict_or_empty
 from palaver.core.messages import Refusal
@@ -124,6 +124,8 @@ def find_format_mismatch(events: Sequence[Event], text_format: TextFormat) -> st
 
     May take up to `MAX_CHECK_S` seconds: call it in a thread.
     """
+    from palaver.core import json_schema  # Not loaded by `import palaver`.
+
     last = events[-1]
     if not isinstance(last, RunFinished) or last.finish != "stop" or _is_refused(events):
         return None
