@@ -1,12 +1,15 @@
 """Structured outputs and stop sequences, as clients ask for them."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import httpx
 import openai
 import pytest
+from agents import Agent as OpenAIAgent
+from agents import OpenAIResponsesModel as AgentsResponsesModel
+from agents import RunConfig, Runner
 from langchain_openai import ChatOpenAI
 from openai.types.responses import ResponseTextDoneEvent
 from pydantic import BaseModel, SecretStr
@@ -14,6 +17,7 @@ from pydantic_ai import Agent, NativeOutput
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
+from tests.conformance.node_drivers import Driver
 from tests.server_process import ServerProcess
 
 
@@ -115,6 +119,15 @@ async def test_pydantic_ai_with_native_output(async_client: openai.AsyncOpenAI, 
     assert (await agent.run(MATCHING)).output == OSLO
 
 
+async def test_openai_agents_with_an_output_type(async_client: openai.AsyncOpenAI) -> None:
+    config = RunConfig(tracing_disabled=True)
+    agent = OpenAIAgent(name="caller", model=AgentsResponsesModel("scripted", async_client), output_type=City)
+
+    assert (await Runner.run(agent, MATCHING, run_config=config)).final_output == OSLO
+    with pytest.raises(openai.InternalServerError, match="does not match the required format"):
+        await Runner.run(agent, MISMATCHED, run_config=config)
+
+
 # --- Replies that do not match
 
 
@@ -163,9 +176,10 @@ def test_a_stored_response_that_does_not_match_is_failed(client: openai.OpenAI) 
 @pytest.mark.parametrize(
     ("texts", "reason"),
     [
-        (["Oslo."], "invalid JSON: invalid character"),
+        (["Oslo."], "it has no JSON"),
         (["[1]"], "it is not a JSON object"),
-        ([], "it has no text"),
+        (["{Oslo}"], "invalid JSON: "),
+        ([], "it has no JSON"),
     ],
 )
 def test_json_mode_requires_an_object(client: openai.OpenAI, texts: list[str], reason: str) -> None:
@@ -180,12 +194,27 @@ def test_json_mode_requires_an_object(client: openai.OpenAI, texts: list[str], r
     assert answer.choices[0].message.content == ' {"a": [1]}\n'
 
 
-def test_a_reply_of_several_texts_is_no_json(client: openai.OpenAI) -> None:
+def test_text_before_a_tool_call_is_reasoning(client: openai.OpenAI) -> None:
     steps = [{"text": "Let me look."}, {"tool_call": {"name": "t", "id": "c1"}}, {"tool_result": {"id": "c1"}}]
+    prompt = json.dumps([*steps, {"text": OSLO.model_dump_json()}])
+
+    response = client.responses.parse(model="scripted", input=prompt, text_format=City)
+    assert ([item.type for item in response.output], response.output_parsed) == (
+        ["reasoning", "mcp_call", "message"],
+        OSLO,
+    )
+
+    with client.responses.stream(model="scripted", input=prompt, text_format=City) as stream:
+        assert stream.get_final_response().output_parsed == OSLO
+
+    completion = client.chat.completions.parse(model="scripted", messages=[message(prompt)], response_format=City)
+    assert completion.choices[0].message.parsed == OSLO
+
+
+def test_several_json_texts_are_no_reply(client: openai.OpenAI) -> None:
+    texts = [{"text": "{}"}, {"break": True}, {"text": "{}"}]
     with pytest.raises(openai.InternalServerError, match="it consists of 2 texts"):
-        client.responses.parse(
-            model="scripted", input=json.dumps([*steps, {"text": OSLO.model_dump_json()}]), text_format=City
-        )
+        client.responses.parse(model="scripted", input=json.dumps(texts), text_format=City)
 
 
 def test_calls_of_the_client_are_not_checked(client: openai.OpenAI) -> None:
@@ -196,7 +225,27 @@ def test_calls_of_the_client_are_not_checked(client: openai.OpenAI) -> None:
         tools=[tool],
         text={"format": {"type": "json_object"}},
     )
-    assert [item.type for item in called.output] == ["message", "function_call"]
+    assert [item.type for item in called.output] == ["reasoning", "function_call"]
+
+
+NODE_CLIENTS = (
+    *("ai6 responses", "ai6 chat", "ai6 responses streamed", "ai6 chat streamed", "ai7 responses", "ai7 chat"),
+    *("openai responses", "openai responses streamed", "openai chat"),
+)
+
+
+@pytest.mark.parametrize("way", NODE_CLIENTS)
+def test_node_clients_get_the_object_or_the_error(
+    server: ServerProcess, drivers: Callable[[str], Driver], way: str
+) -> None:
+    request = {"way": way, "url": server.url, "workflow": "scripted"}
+
+    matching = drivers("structured").ask(prompt=MATCHING, **request)
+    mismatched = drivers("structured").ask(prompt=MISMATCHED, **request)
+
+    assert (matching["error"], [json.loads(text) for text in matching["text"]]) == (None, [OSLO.model_dump()])
+    assert mismatched["text"] == []
+    assert MISMATCH in mismatched["error"]["message"]
 
 
 # --- Schemas that cannot be used

@@ -7,7 +7,7 @@ import pytest
 from palaver.core.events import Event, RunFailed, RunFinished, RunStarted, TerminalEvent
 from palaver.core.grammar import Grammar
 from palaver.core.messages import Data, Refusal, Text, ToolCall
-from palaver.core.model_options import TextFormat, find_format_mismatch, required_format
+from palaver.core.model_options import TextFormat, find_format_mismatch, required_format, requires_object
 
 CITY: TextFormat = {
     "type": "json_schema",
@@ -60,7 +60,7 @@ def test_json_mode_requires_an_object(text: str, mismatch: str | None) -> None:
 
 
 def test_the_reply_must_be_one_text() -> None:
-    assert find_format_mismatch(events_of(), OBJECT) == "it has no text"
+    assert find_format_mismatch(events_of(), OBJECT) == "it has no JSON"
     assert find_format_mismatch(events_of(Text(text="{}"), Text(text="{}")), OBJECT) == "it consists of 2 texts"
     assert find_format_mismatch(events_of(Text(text="{}"), Data(name="output", value={})), OBJECT) is None
 
@@ -83,6 +83,21 @@ def test_the_value_of_a_workflow_that_is_no_chat_is_checked() -> None:
     assert find_format_mismatch(events_of(end=RunFinished(value='{"name": "Oslo"}')), CITY) is None
     assert find_format_mismatch(events_of(end=RunFinished(value=[])), CITY) == "the value is not of type 'object'"
     assert find_format_mismatch(events_of(end=RunFinished(value=None)), OBJECT) == "it is not a JSON object"
+
+
+@pytest.mark.parametrize(
+    ("text_format", "expected"),
+    [
+        ({"type": "json_object"}, True),
+        ({"type": "json_schema", "schema": {"type": "object"}}, True),
+        ({"type": "json_schema", "schema": {"type": ["object", "null"]}}, False),
+        ({"type": "json_schema", "schema": {"$ref": "#/$defs/a", "$defs": {"a": {}}}}, False),
+        ({"type": "json_schema", "schema": None}, False),
+        ({"type": "text"}, False),
+    ],
+)
+def test_an_object_is_required_by_json_mode_and_schemas_of_objects(text_format: Any, expected: bool) -> None:
+    assert requires_object({"text": {"format": text_format}}) is expected
 
 
 def test_only_json_formats_are_required() -> None:

@@ -23,6 +23,8 @@ from palaver.errors import PalaverError
 from palaver.protocols import openai
 from palaver.protocols.chat_completions import adapter as chat_completions
 from palaver.protocols.responses import adapter as responses
+from palaver.testing import client
+from palaver.workflows.decorators import chat
 from tests.protocols.fixed_run import HISTORY, find, request
 
 Kind = Literal["server", "workflow", "label", "rejected"]
@@ -198,6 +200,25 @@ def test_options_that_a_flag_declares_as_unsupported_are_rejected() -> None:
     assert OVER_CHAT.error(limited, temperature=0) == ("unsupported_value", "temperature")
     assert OVER_CHAT.error(limited, max_tokens=5) == ("unsupported_value", "max_completion_tokens")
     assert OVER_CHAT.decode(limited, response_format={"type": "text"}, top_p=1).options["top_p"] == 1
+
+
+async def test_a_workflow_declares_that_it_does_not_support_structured_outputs() -> None:
+    @chat(flags={"structured_outputs": False})
+    def poet(messages: list[Message]) -> str:
+        return "Roses are red."
+
+    async with client(poet) as http:
+        body = {"model": "poet", "input": "Hi", "text": {"format": {"type": "json_object"}}}
+        refused = await http.post("/v1/responses", json=body)
+        plain = await http.post("/v1/responses", json=body | {"text": {"format": {"type": "text"}}})
+
+    assert (refused.status_code, plain.status_code) == (400, 200)
+    assert refused.json()["error"] == {
+        "message": "Workflow 'poet' does not support text.format.",
+        "type": "invalid_request",
+        "code": "unsupported_value",
+        "param": "text.format",
+    }
 
 
 def test_stop_needs_a_chat() -> None:

@@ -19,9 +19,9 @@ protocol or a framework.
     secret_mask         credentials in log and error text
     messages            messages, parts, files and usage
     model_options       options of a call for the model, and the format that a reply must have
+    output_filters      stop sequences, and commentary beside a reply that has to be JSON
     runs                calls, replies, origins and records of runs, and the end of an interrupted one
     steps               model calls, tools and agents inside a run
-    stop_sequences      text that ends before the first stop sequence
     thread_tree         the message tree of a thread
     variants            named sets of parameters
 """

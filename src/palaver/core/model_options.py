@@ -5,7 +5,7 @@ from typing import Any, Literal, Required, TypedDict, cast
 
 from msgspec import UNSET
 
-from palaver.core import json, json_schema
+from palaver.core import json
 from palaver.core.events import Event, PartAdded, RunFinished, TextEnded
 from palaver.core.json import dict_or_empty
 from palaver.core.messages import Refusal
@@ -111,11 +111,21 @@ def required_schema(options: Mapping[str, Any]) -> TextFormat | None:
     return text_format if text_format and text_format["type"] == "json_schema" else None
 
 
+def requires_object(options: Mapping[str, Any]) -> bool:
+    """Whether the reply has to be a JSON object."""
+    text_format = required_format(options)
+    if text_format is None:
+        return False
+    return text_format["type"] == "json_object" or dict_or_empty(text_format.get("schema")).get("type") == "object"
+
+
 def find_format_mismatch(events: Sequence[Event], text_format: TextFormat) -> str | None:
     """Describe how a finished run's reply differs from the format; None if it matches, or is no final answer.
 
     May take up to `MAX_CHECK_S` seconds: call it in a thread.
     """
+    from palaver.core import json_schema  # Not loaded by `import palaver`.
+
     last = events[-1]
     if not isinstance(last, RunFinished) or last.finish != "stop" or _is_refused(events):
         return None
@@ -124,7 +134,7 @@ def find_format_mismatch(events: Sequence[Event], text_format: TextFormat) -> st
             [event.text for event in events if isinstance(event, TextEnded)] if last.value is UNSET else [last.value]
         )
         if len(texts) != 1:
-            return f"it consists of {len(texts)} texts" if texts else "it has no text"
+            return f"it consists of {len(texts)} texts" if texts else "it has no JSON"
         try:
             value = json.decode(texts[0].encode())
         except RequestError as error:

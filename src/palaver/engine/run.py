@@ -19,11 +19,11 @@ from msgspec import UNSET
 
 from palaver.core import json
 from palaver.core.events import TOOL_EVENTS, Event, RunCancelled, RunFailed, RunFinished, RunStarted, TerminalEvent
-from palaver.core.grammar import Grammar, OutputValue
+from palaver.core.grammar import OutputValue
 from palaver.core.messages import File
 from palaver.core.model_options import TextFormat, find_format_mismatch, required_format
+from palaver.core.output_filters import StopReached, grammar_for
 from palaver.core.runs import Call, Origin, RunLimits
-from palaver.core.stop_sequences import StopGrammar, StopReached
 from palaver.engine.failures import failure_event, sanitize_failure, unrecorded_end
 from palaver.engine.files import FileFetch
 from palaver.engine.recorder import RunHandedOver, RunStore
@@ -129,11 +129,7 @@ class Run:
         self._services = services
         self._store = services.store
         self._limits = limits
-        self._grammar = (
-            StopGrammar(started.run_id, stop, history=call.messages)
-            if (stop := call.options.get("stop"))
-            else Grammar(started.run_id, history=call.messages)
-        )
+        self._grammar = grammar_for(started.run_id, call.options, call.messages)
         # Created by the first value that is not plain text; most chats yield none.
         self._reply_reader: ReplyReader | None = None
         self._task: asyncio.Task[Any] | None = None

@@ -100,7 +100,7 @@ class ResponseStreamEncoder:
         self._response: ResponseObject
         # With a required format, the end of a text waits for what follows: OpenAI's SDK parses the text when it ends,
         # so the error of a reply that does not match has to come first.
-        self._holds_ends = required_format(request.echo) is not None
+        self._holds_ends = bool(request.echo) and required_format(request.echo) is not None
         self._held_end: TextEnded | None = None
 
     @property

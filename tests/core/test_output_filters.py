@@ -1,4 +1,4 @@
-"""Text ends before the first stop sequence, in whatever pieces it comes."""
+"""Text ends before the first stop sequence, and commentary is separated from JSON, in whatever pieces it comes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,8 +21,8 @@ from palaver.core.events import (
 )
 from palaver.core.fold import fold
 from palaver.core.grammar import Grammar
-from palaver.core.messages import Annotation, Data, Message, Reasoning, Text, ToolCall, Usage
-from palaver.core.stop_sequences import StopGrammar, StopReached
+from palaver.core.messages import Annotation, Data, Message, Reasoning, Text, ToolCall, ToolResult, Usage
+from palaver.core.output_filters import FilteredGrammar, StopReached
 from palaver.errors import BadStream
 from tests.core.strategies import RUN, sloppy
 from tests.core.stream_checker import check_stream
@@ -30,7 +30,7 @@ from tests.core.stream_checker import check_stream
 
 def stream_of(values: Sequence[Any], *stop: str, terminal: TerminalEvent | None = None) -> list[Event]:
     """Return the events of a producer of these values, with stop sequences."""
-    grammar = StopGrammar(RUN, stop) if stop else Grammar(RUN)
+    grammar = FilteredGrammar(RUN, stop) if stop else Grammar(RUN)
     stream = [*grammar.start(RunStarted(run_id=RUN))]
     try:
         for value in values:
@@ -75,7 +75,7 @@ def test_streams_with_stop_sequences_are_valid(values: list[Any], stop: list[str
 
 
 def test_output_after_the_stop_sequence_keeps_the_stream_valid() -> None:
-    grammar = StopGrammar(RUN, "END")
+    grammar = FilteredGrammar(RUN, ["END"])
     stream = [*grammar.start(RunStarted(run_id=RUN)), *grammar.feed(ToolStarted(item="t", call_id="c", name="now"))]
     with pytest.raises(StopReached):
         grammar.feed(TextDelta(item="m", delta="One. END"))
@@ -95,7 +95,7 @@ def test_stop_sequences_that_never_occur_change_nothing(values: list[Any]) -> No
 
 
 def test_text_that_may_begin_a_stop_sequence_waits_until_it_does_not() -> None:
-    grammar = StopGrammar(RUN, ["END"])
+    grammar = FilteredGrammar(RUN, ["END"])
     grammar.start(RunStarted(run_id=RUN))
 
     sent = [text_of(grammar.text(piece)) for piece in ("One E", "N", "o. E")]
@@ -126,3 +126,53 @@ def test_a_text_that_begins_with_a_stop_sequence_is_empty(terminal: TerminalEven
     stream = stream_of(["END", " of it."], "END", terminal=terminal)
 
     assert [type(event) for event in stream] == [RunStarted, type(terminal)]
+
+
+# Commentary
+
+
+def separated(values: Sequence[Any], *stop: str) -> list[Event]:
+    """Return the events of a producer whose reply has to be a JSON object."""
+    grammar = FilteredGrammar(RUN, stop, separates_commentary=True)
+    stream = [*grammar.start(RunStarted(run_id=RUN))]
+    try:
+        for value in values:
+            stream += grammar.text(value) if isinstance(value, str) else grammar.feed(value)
+    except StopReached:
+        return [*stream, *grammar.end(RunFinished())]
+    except BadStream as error:
+        return [*stream, *grammar.end(RunFailed(code=error.code, message=error.message))]
+    return [*stream, *grammar.end(grammar.ending or RunFinished())]
+
+
+def test_text_before_a_tool_call_becomes_reasoning() -> None:
+    call, result = ToolCall(call_id="c1", name="now"), ToolResult(call_id="c1", output="12:00")
+    reply = fold(separated(["\n", "Let me ", "look.", call, result, " \n", ' {"time"', ': "12:00"}']))
+
+    assert [message.parts for message in reply.messages] == [
+        (Reasoning(text="\nLet me look."), call),
+        (result,),
+        (Text(text=' \n {"time": "12:00"}'),),
+    ]
+
+
+def test_text_of_white_space_is_left_out() -> None:
+    call = ToolCall(call_id="c1", name="now")
+
+    assert fold(separated([" ", "\n", call])).messages[0].parts == (call,)
+
+
+def test_commentary_has_no_stop_sequence() -> None:
+    stream = separated(["One. END Two.", Message.assistant('{"a": "b END c"}')], "END")
+
+    assert text_of(stream) == '{"a": "b '
+    assert fold(stream).messages[0].parts == (Reasoning(text="One. END Two."),)
+
+
+@given(sloppy)
+def test_streams_without_commentary_are_valid(values: list[Any]) -> None:
+    stream = separated(values)
+
+    check_stream(stream)
+    assert [event.seq for event in stream] == list(range(len(stream)))
+    assert all(event.text.lstrip().startswith(("{", "[")) for event in stream if isinstance(event, TextEnded))
