@@ -1,6 +1,7 @@
 """POST /v1/traces: both encodings, refusals, and that 200 means durable."""
 
 import asyncio
+import base64
 import gzip
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,65 @@ async def test_other_media_types_are_rejected_with_415(kind: str) -> None:
 async def test_logs_metrics_and_other_trace_paths_are_not_found(path: str) -> None:
     async with traced_server() as backend:
         assert (await backend.http.post(path, content=b"{}", headers={"content-type": JSON})).status_code == 404
+
+
+PATHS = ["/v1/traces", "/api/public/otel/v1/traces", "/api/otlp/v1/traces"]
+
+
+@pytest.mark.parametrize("path", [*PATHS, *(f"/{path}" for path in PATHS)])
+async def test_spans_are_accepted_on_the_paths_of_other_servers_and_after_a_second_slash(path: str) -> None:
+    async with keyed_server() as backend:
+        _, reader = await backend.create_key("read")
+        _, sender = await backend.create_key("invoke", project="mine")
+        headers = {"content-type": JSON}
+        url = f"http://localhost{path}"  # A client would take //v1 for a host.
+        anonymous, forbidden, accepted = [
+            await backend.http.post(url, content=encode_json(SPAN), headers=headers | key)
+            for key in ({}, reader, sender)
+        ]
+        rows = (await backend.http.get("/api/traces", headers=(await backend.create_key(project="mine"))[1])).json()
+
+    assert [answer.status_code for answer in (anonymous, forbidden, accepted)] == [401, 403, 200]
+    assert [row["name"] for row in rows["data"]] == ["chat"]
+
+
+@pytest.mark.parametrize("path", ["//v1/chat/completions", "///v1/traces", "/v1//traces", "//%761/traces"])
+async def test_other_paths_with_two_slashes_are_rejected(path: str) -> None:
+    async with traced_server() as backend:
+        answer = await backend.http.post(f"http://localhost{path}", content=b"{}", headers={"content-type": JSON})
+
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("halves", ["{key}:sk-lf-1", "pk-lf-1:{key}", "{key}:{key}"])
+async def test_either_half_of_basic_authentication_may_be_the_key(halves: str) -> None:
+    async with keyed_server() as backend:
+        _, header = await backend.create_key("invoke")
+        key = header["authorization"].removeprefix("Bearer ")
+        basic = {"authorization": "Basic " + base64.b64encode(halves.format(key=key).encode()).decode()}
+        body, url = encode_json(SPAN), "/api/public/otel/v1/traces"
+        spans = await backend.http.post(url, content=body, headers={"content-type": JSON} | basic)
+        call = await backend.http.post("/echo/invoke", json={"messages": []}, headers=basic)
+
+    assert (spans.status_code, call.status_code) == (200, 401)
+
+
+@pytest.mark.parametrize("credential", ["Basic", "Basic ???", "Basic cGstbGY6c2stbGY=", "Basic /w==", "Basic Og=="])
+async def test_basic_authentication_without_a_key_is_401(credential: str) -> None:
+    async with keyed_server() as backend:
+        await backend.create_key("invoke")
+        answer = await post(backend.http, b"{}", authorization=credential)
+
+    assert answer.status_code == 401
+
+
+async def test_basic_authentication_with_two_keys_is_rejected() -> None:
+    async with keyed_server() as backend:
+        keys = [(await backend.create_key())[1]["authorization"].removeprefix("Bearer ") for _ in range(2)]
+        basic = base64.b64encode(":".join(keys).encode()).decode()
+        answer = await post(backend.http, b"{}", authorization=f"Basic {basic}")
+
+    assert (answer.status_code, answer.json()["code"]) == (400, 3)
 
 
 async def test_a_get_is_405_with_an_allow_header() -> None:

@@ -31,6 +31,7 @@ from palaver.server.request import ClientDisconnected, Exchange, Receive, Scope,
 from palaver.server.response_ends import ResponseEnds
 from palaver.server.routing import (
     RouteMatch,
+    exporter_path,
     path_not_found,
     require_method,
     resolve_path,
@@ -113,7 +114,8 @@ class Server:
         exchange = Exchange(self._proxies.resolve(scope), receive, send)
         route: RouteMatch | None = None
         try:
-            resolved = resolve_path(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
+            path = exporter_path(exchange.method, exchange.path)
+            resolved = resolve_path(self.settings.root_path, path, scope.get("raw_path") or b"")
             route = resolved.choose_route(exchange.method, self.registry)
             check_request(exchange, self.settings)  # After routing, which knows the format of errors; before 404.
             required = required_scope(route, exchange.method, resolved.path, web=self.pages.are_built)
@@ -158,7 +160,8 @@ class Server:
     def _authenticate(self, exchange: Exchange, route: RouteMatch | None) -> Awaitable[Caller]:
         if route is not None and route.endpoint.kind == "service":
             return self.services.resolve_caller(exchange, route)  # The key may be in the body.
-        return self.authenticator.resolve(exchange)
+        # Exporters of Langfuse use Basic authentication.
+        return self.authenticator.resolve(exchange, basic=route is not None and route.endpoint.kind == "traces")
 
     async def _handle_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -5,6 +5,8 @@ Once a key was created, requests need one: an expired or revoked key does not op
 """
 
 import asyncio
+import base64
+import binascii
 import logging
 import re
 import secrets
@@ -39,9 +41,10 @@ class Credential(NamedTuple):
     text: str
 
 
-def read_credential(headers: RequestHeaders, cookie: str) -> Credential | None:
+def read_credential(headers: RequestHeaders, cookie: str, *, basic: bool = False) -> Credential | None:
     """Return the credential in the headers, valid or not. Credentials in a URL are ignored.
 
+    With `basic`, the user name or the password of Basic authentication may be a key, as Langfuse's SDK sends two.
     Raises ConflictingFields for two different ones.
     """
     raw = headers.raw
@@ -50,12 +53,22 @@ def read_credential(headers: RequestHeaders, cookie: str) -> Credential | None:
         scheme, _, key = authorization.partition(b" ")
         if scheme.lower() in _AUTH_SCHEMES:
             credentials.append(Credential("key", _decode_text(key)))
+        elif basic and scheme.lower() == b"basic":
+            credentials += [Credential("key", half) for half in _basic_halves(key) if api_keys.parse_key(half)]
     credentials += [Credential("key", _decode_text(raw[name])) for name in _KEY_HEADERS if name in raw]
     if (cookies := raw.get(b"cookie")) is not None and (value := _cookie_value(cookies, cookie.encode())) is not None:
         credentials.append(Credential("session", value))
     if len(credentials) > 1 and len(set(credentials)) > 1:
         raise ConflictingFields("The request contains two different credentials. Send only one.")
     return credentials[0] if credentials else None
+
+
+def _basic_halves(encoded: bytes) -> list[str]:
+    """Return the user name and the password of Basic authentication."""
+    try:
+        return _decode_text(base64.b64decode(encoded.strip(), validate=True)).split(":", 1)
+    except binascii.Error:
+        return []
 
 
 def _decode_text(raw: bytes) -> str:
@@ -231,11 +244,11 @@ class Authenticator:
         self._use_written_at: dict[str, datetime] = {}
         self._use_writes: set[asyncio.Task[None]] = set()
 
-    async def resolve(self, exchange: Exchange) -> Caller:
+    async def resolve(self, exchange: Exchange, *, basic: bool = False) -> Caller:
         """Return the caller of a request. Raises Unauthorized without a valid credential."""
         if self._is_loopback and not self._has_keys and not await self.has_keys():
             return LOOPBACK_CALLER
-        credential = read_credential(exchange.headers, self.cookie)
+        credential = read_credential(exchange.headers, self.cookie, basic=basic)
         caller = None
         if credential is not None:
             caller = await (

@@ -181,8 +181,11 @@ SERVER_ROUTES: Mapping[str, Endpoint] = {
     path: Endpoint("server", _READ)
     for path in ("health", "ready", "livez", "version", "status", "metrics", "openapi.json")
 }
-OTLP_ROUTES: Mapping[str, Endpoint] = {"v1/traces": Endpoint("traces", ("POST",), status_column="b")}
-"""OTLP spans; logs and metrics are not supported."""
+OTLP_ROUTES: Mapping[str, Endpoint] = dict.fromkeys(
+    ("v1/traces", "api/public/otel/v1/traces", "api/otlp/v1/traces"), Endpoint("traces", ("POST",), status_column="b")
+)
+"""OTLP spans, also on the paths to which the SDKs of Langfuse and Agenta send them."""
+_OTLP_SUFFIXES = tuple(f"/{path}" for path in OTLP_ROUTES)
 _API = Endpoint("api", ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 _PAGE = Endpoint("page", _READ)
 PAGE_SEGMENTS = frozenset("play workflows traces sessions testsets evaluations reviews settings login".split())
@@ -228,6 +231,11 @@ def _match_service(subpath: str) -> RouteMatch:
     if name not in SERVICE_ROUTES:
         return RouteMatch(_UNKNOWN_SERVICE, workflow, "services/{w}/other")
     return RouteMatch(SERVICE_ROUTES[name], workflow or None, name)
+
+
+def exporter_path(method: str, path: str) -> str:
+    """Return an exporter's path without its double slash: many append `/v1/traces` to a URL that ends with one."""
+    return path.replace("//", "/", 1) if method == "POST" and path.endswith(_OTLP_SUFFIXES) else path
 
 
 class ResolvedPath(NamedTuple):

@@ -41,13 +41,15 @@ def repeated_prefix_length(prefix: Sequence[Message], messages: Sequence[Message
 
 
 def has_more_steps(history: Sequence[Message], messages_in: Sequence[Message], messages_out: Sequence[Message]) -> bool:
-    """Whether `history` starts with `messages_in`, ends with the text of `messages_out`, and has more in between."""
-    history_keys, input_keys = _key_messages(history, _exact_key), _key_messages(messages_in, _exact_key)
-    if (
-        not input_keys
-        or _common_prefix_length(history_keys, input_keys) < len(input_keys)
-        or len(history_keys) <= len(input_keys) + len(messages_out)
-    ):
+    """Whether `history` has `messages_in`, ends with the text of `messages_out`, and has more in between.
+
+    An agent with a memory may record only the new question, and its model the earlier turns before it.
+    """
+    history_keys = [key for key, _ in _key_messages(history, _exact_key)]
+    input_keys = [key for key, _ in _key_messages(messages_in, _exact_key)]
+    count = len(input_keys)
+    starts = range(len(history_keys) - count - len(messages_out) - 1, -1, -1)
+    if not count or not any(history_keys[start : start + count] == input_keys for start in starts):
         return False
     last_text = _last_assistant_text(messages_out)
     return bool(last_text) and last_text == _last_assistant_text(history)

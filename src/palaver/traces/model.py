@@ -25,7 +25,9 @@ SpanKind = Literal[
     "unknown",
 ]
 SpanStatus = Literal["ok", "error", "cancelled", "incomplete"]
-ConventionName = Literal["palaver", "gen_ai", "openinference", "ai-sdk", "agenta", "mlflow", "openllmetry", "events"]
+ConventionName = Literal[
+    "palaver", "gen_ai", "openinference", "ai-sdk", "agenta", "mlflow", "langfuse", "openllmetry", "events"
+]
 
 
 class Tool(msgspec.Struct, frozen=True, omit_defaults=True):

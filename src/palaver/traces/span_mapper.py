@@ -15,6 +15,7 @@ from palaver.traces.conventions import (
     ai_sdk,
     events,
     gen_ai,
+    langfuse,
     mlflow,
     openinference,
     openllmetry,
@@ -25,9 +26,10 @@ from palaver.traces.conventions.attributes import Convention, SpanFields, parse_
 from palaver.traces.conventions.messages import assign_call_ids, find_messages
 from palaver.traces.model import ConventionName as Name
 from palaver.traces.model import RawSpan, Span, SpanException, SpanStatus
+from palaver.traces.otlp.limits import MAX_NAME_CHARS
 
 _PRIMARY: tuple[Convention, ...] = (palaver, gen_ai)
-_VENDORS: tuple[Convention, ...] = (openinference, ai_sdk, agenta, mlflow, openllmetry, events)
+_VENDORS: tuple[Convention, ...] = (openinference, ai_sdk, agenta, mlflow, langfuse, openllmetry, events)
 
 _FIELDS = tuple(field for field in SpanFields.__struct_fields__ if field != "notes")
 _COLLECTIONS = frozenset(("messages_in", "messages_out", "parameters", "tools"))
@@ -48,7 +50,7 @@ def to_span(raw: RawSpan, *, project: str, trusted: bool = False) -> Span:
         span_id=raw.span_id,
         parent_id=raw.parent_id,
         project=project,
-        name=raw.name,
+        name=_name(raw),
         kind=kind,
         status=_status(raw),
         status_message=raw.status_message,
@@ -148,6 +150,12 @@ def _usage(fields: Mapping[str, Any]) -> Usage | None:
         return None
     input_tokens, output_tokens, *details = (fields.get(name) for name in _TOKENS)
     return Usage(input_tokens or 0, output_tokens or 0, *details)
+
+
+def _name(raw: RawSpan) -> str:
+    """Return the name; Logfire's is a template, filled in in an attribute."""
+    message = raw.attributes.get("logfire.msg")
+    return message[:MAX_NAME_CHARS] if isinstance(message, str) and message.strip() else raw.name
 
 
 def _status(raw: RawSpan) -> SpanStatus:

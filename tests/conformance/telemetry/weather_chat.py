@@ -41,16 +41,17 @@ def expected_view(session: str, tree: Any, **differences: Any) -> dict[str, Any]
         "output_tokens": 16,
         "errors": 0,
     }
+    row |= {name: differences[name] for name in ROW_FIELDS if name in differences}
     first = [
         *differences.get("leading", [("system", "Be brief.")]),
         *_turn("What is the weather in Oslo?", "Oslo", "4 °C"),
     ]
     both = [*first, *_turn("And in Bergen?", "Bergen", "9 °C")]
-    out = differences.get("out", "chat")
+    in_, out = differences.get("in", "chat"), differences.get("out", "chat")
     return {
         "rows": [
-            {**row, "in": ("chat", "What is the weather in Oslo?"), "out": (out, "It is 4 °C in Oslo.")},
-            {**row, "in": ("chat", "And in Bergen?"), "out": (out, "It is 9 °C in Bergen.")},
+            {**row, "in": (in_, "What is the weather in Oslo?"), "out": (out, "It is 4 °C in Oslo.")},
+            {**row, "in": (in_, "And in Bergen?"), "out": (out, "It is 9 °C in Bergen.")},
         ],
         "trees": [[tree], [tree]],
         "tools": differences.get("tools", [[tool_span("Oslo", "4 °C")], [tool_span("Bergen", "9 °C")]]),
@@ -59,7 +60,7 @@ def expected_view(session: str, tree: Any, **differences: Any) -> dict[str, Any]
     }
 
 
-def tool_span(city: str, output: str, **differences: Any) -> dict[str, Any]:
+def tool_span(city: str, output: Any, **differences: Any) -> dict[str, Any]:
     """The span of a tool."""
     identity = {"name": "weather", "call_id": f"call_{city.lower()}"}
     return {"tool": identity, "inputs": {"city": city}, "outputs": output, **differences}

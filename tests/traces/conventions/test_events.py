@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from palaver.core import json
-from palaver.core.messages import Message, ToolCall
+from palaver.core.messages import Message, Reasoning, ToolCall
 from palaver.traces.conventions import events
 from palaver.traces.conventions.attributes import SpanFields
 from palaver.traces.model import RawSpan, SpanEvent
@@ -127,3 +127,47 @@ NAMES = [
 )
 def test_any_events_give_valid_fields(pairs: list[tuple[str, dict[str, Any]]]) -> None:
     assert is_valid(events.read_fields(span_with_events(*pairs)))
+
+
+def test_parts_of_messages_in_several_events_of_details_are_put_together() -> None:
+    user = {"role": "user", "parts": [{"type": "text", "content": "Time?"}]}
+    call, noon = {"role": "assistant", "content": "?"}, {"role": "assistant", "content": "Noon."}
+    name = "gen_ai.client.inference.operation.details"
+    instructions = text([{"type": "text", "content": "Be brief."}])
+    fields = fields_of(
+        (name, {"gen_ai.system_instructions": instructions}),
+        (name, {"gen_ai.input.messages": text([user])}),
+        (name, {"gen_ai.input.messages": text([call])}),
+        (name, {"gen_ai.input.messages": text([user])}),
+        (name, {"gen_ai.output.messages": text([noon])}),
+    )
+
+    assert [message.text for message in fields["messages_in"]] == ["Be brief.", "Time?", "?", "Time?"]
+    assert [message.text for message in fields["messages_out"]] == ["Noon."]
+
+
+def test_parts_of_bedrock_are_calls_and_results() -> None:
+    call = {"toolUse": {"toolUseId": "c", "name": "now", "input": {"tz": 1}}}
+    failed = {"toolResult": {"toolUseId": "c", "status": "error", "content": [{"text": "no"}]}}
+    thought = {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "s"}}}
+    fields = fields_of(
+        ("gen_ai.assistant.message", {"content": text([thought, call])}),
+        ("gen_ai.tool.message", {"content": text([failed])}),
+        ("gen_ai.choice", {"message": text([{"text": "Noon."}])}),
+    )
+
+    assert fields["messages_in"] == (
+        Message.assistant(Reasoning("Hm.", "s"), ToolCall("c", "now", '{"tz":1}')),
+        Message.tool("c", "no", is_error=True),
+    )
+    assert fields["messages_out"] == OUT
+
+
+def test_messages_of_a_tool_are_its_arguments_and_its_result() -> None:
+    raw = span_with_events(
+        ("gen_ai.tool.message", {"role": "tool", "id": "c", "content": text({"tz": 1})}),
+        ("gen_ai.choice", {"id": "c", "message": text([{"text": "no"}, {"text": "on"}])}),
+    )
+    tool = msgspec.structs.replace(raw, attributes={"gen_ai.operation.name": "execute_tool"})
+
+    assert events.read_fields(tool) == SpanFields(inputs={"tz": 1}, outputs="noon")

@@ -2983,7 +2983,7 @@ export interface components {
             service?: string | null;
             scope?: string | null;
             /** @default [] */
-            conventions?: ("palaver" | "gen_ai" | "openinference" | "ai-sdk" | "agenta" | "mlflow" | "openllmetry" | "events")[];
+            conventions?: ("palaver" | "gen_ai" | "openinference" | "ai-sdk" | "agenta" | "mlflow" | "langfuse" | "openllmetry" | "events")[];
             attributes?: {
                 [key: string]: unknown;
             };

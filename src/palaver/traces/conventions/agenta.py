@@ -16,10 +16,11 @@ from palaver.traces.conventions.attributes import (
     group_by_prefix,
     parse_container,
     parse_json,
+    parse_label,
 )
 from palaver.traces.conventions.messages import FieldNames, build_elements, parse_messages
 from palaver.traces.conventions.vocabulary import AGENTA_KINDS, lookup_kind
-from palaver.traces.model import ConventionName, RawSpan
+from palaver.traces.model import ConventionName, RawSpan, Tool
 
 NAME: ConventionName = "agenta"
 ROOTS: frozenset[str] = frozenset(("ag",))
@@ -40,8 +41,11 @@ def read_fields(raw: RawSpan) -> SpanFields:
     reader, below = AttributeReader(attributes), group_by_prefix(attributes, _DATA_PREFIXES)
     inputs, outputs = _strip_prefix(below, _INPUTS), _strip_prefix(below, _OUTPUTS)
     kind = lookup_kind(attributes.get("ag.type.node"), AGENTA_KINDS)
+    kind = lookup_kind(attributes.get("ag.type.span"), AGENTA_KINDS) if kind is UNSET else kind
+    tool_name = parse_label(raw.name) if kind == "tool" else None
     return SpanFields(
-        kind=lookup_kind(attributes.get("ag.type.span"), AGENTA_KINDS) if kind is UNSET else kind,
+        kind=kind,
+        tool=UNSET if tool_name is None else Tool(tool_name),
         messages_in=_messages(inputs, _PROMPT, "input"),
         messages_out=_messages(outputs, _COMPLETION, "output"),
         inputs=_merge_value(attributes.get(_INPUTS), inputs, _PROMPT),

@@ -4,6 +4,7 @@
     parse_json, parse_container a text that should be JSON, or that may hold an object or list
     collect_indexed             names with numbers in them, `llm.input_messages.0.message.role`, in order
     group_by_prefix             names under several prefixes, in one pass
+    unwrap_arguments            the arguments of a Python call
     parse_tools                 tool definitions, without the wrappers of vendors
 
 Values are client data: bounded, never code. Names are not split into containers: a prefix is matched, and the rest of
@@ -155,6 +156,19 @@ def parse_container(value: Any) -> Any:
     if start.isspace():
         start = value.lstrip()[:1]
     return parse_json(value) if start in ("{", "[") else value
+
+
+_CALL_KEYS = {"args", "kwargs", "sanitize_inputs_outputs"}
+
+
+def unwrap_arguments(value: Any) -> Any:
+    """Return the arguments of a recorded Python call: by name, or the only one; any other value unchanged."""
+    if not is_object(value) or not value.keys() <= _CALL_KEYS or "args" not in value or "kwargs" not in value:
+        return value
+    args, kwargs = as_list(value["args"]), dict_or_empty(value["kwargs"])
+    if not args:
+        return kwargs
+    return args[0] if len(args) == 1 and not kwargs else value
 
 
 def collect_indexed(attributes: Attributes, prefix: str) -> list[Entry]:

@@ -22,6 +22,7 @@ from palaver.core.json import (
     Object,
     argument_text,
     as_dict,
+    as_list,
     dict_or_empty,
     is_list,
     is_object,
@@ -85,11 +86,37 @@ def parse_parts(content: Any) -> Any:
     if type(content) is not str or content.lstrip()[:1] != "[":
         return content
     parts = parse_container(content)
-    return parts if is_list(parts) and parts and all(map(_is_part, parts)) else content
+    return list(map(_typed_part, parts)) if is_list(parts) and parts and all(map(_is_part, parts)) else content
+
+
+_CONVERSE_KINDS = ("toolUse", "toolResult", "reasoningContent")
 
 
 def _is_part(item: Any) -> bool:
-    return is_object(item) and (type(item.get("type")) is str or type(item.get("text")) is str)
+    if not is_object(item):
+        return False
+    has_kind = type(item.get("type")) is str or type(item.get("text")) is str
+    return has_kind or any(is_object(item.get(kind)) for kind in _CONVERSE_KINDS)
+
+
+def _typed_part(part: Object) -> Object:
+    """Return a part of Bedrock's Converse, which Strands records, as Anthropic has it; others unchanged."""
+    match part:
+        case {"toolUse": {"name": str(name), **call}}:
+            return {"type": "tool_use", "id": call.get("toolUseId"), "name": name, "input": call.get("input")}
+        case {"toolResult": {"content": content, **result}}:
+            is_error = result.get("status") == "error"
+            blocks = [_result_block(block) for block in as_list(content)]
+            call_id = result.get("toolUseId")
+            return {"type": "tool_result", "tool_use_id": call_id, "content": blocks, "is_error": is_error}
+        case {"reasoningContent": {"reasoningText": {"text": str(text), **signature}}}:
+            return {"type": "thinking", "thinking": text, **signature}
+        case _:
+            return part
+
+
+def _result_block(block: Any) -> Any:
+    return {"type": "text", **block} if is_object(block) and "text" in block else block
 
 
 def tidy_conversation(messages: Sequence[Message], source: Any) -> tuple[Message, ...]:

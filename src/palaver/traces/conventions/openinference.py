@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 from palaver.core.extraction import Prefer, read_conversation
 from palaver.core.json import is_list, is_object
 from palaver.core.messages import Message, ToolResult
+from palaver.traces.conventions.agent_frameworks import complete_fields
 from palaver.traces.conventions.attributes import (
     AttributeReader,
     Attributes,
@@ -22,6 +23,7 @@ from palaver.traces.conventions.attributes import (
     parse_container,
     parse_json,
     parse_tools,
+    unwrap_arguments,
 )
 from palaver.traces.conventions.messages import FieldNames, build_elements, parse_messages, tidy_conversation
 from palaver.traces.conventions.vocabulary import OPENINFERENCE_KINDS, lookup_kind, parse_finish
@@ -48,8 +50,9 @@ def read_fields(raw: RawSpan) -> SpanFields:
     reader, groups = AttributeReader(attributes), group_by_prefix(attributes, _INDEXED_PREFIXES)
     kind = lookup_kind(attributes.get("openinference.span.kind"), OPENINFERENCE_KINDS)
     inputs, outputs = _inputs(attributes, groups), _outputs(attributes, groups)
+    inputs = unwrap_arguments(inputs) if kind == "tool" else inputs
     result = _tool_result(outputs) if kind == "tool" else None
-    return SpanFields(
+    fields = SpanFields(
         kind=kind,
         messages_in=_complete_messages(_messages(groups, _IN, "input"), inputs, kind)
         or _completion_messages(attributes, groups, _PROMPTS, "input"),
@@ -77,6 +80,7 @@ def read_fields(raw: RawSpan) -> SpanFields:
         workflow=reader.label("agent.name") if kind == "agent" else UNSET,
         notes=tuple(reader.notes),
     )
+    return complete_fields(raw.scope, attributes, fields)
 
 
 def _messages(groups: _Groups, name: str, side: Prefer) -> tuple[Message, ...]:

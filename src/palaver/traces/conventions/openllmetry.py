@@ -14,6 +14,7 @@ from palaver.traces.conventions.attributes import (
     collect_group,
     group_by_prefix,
     parse_tools,
+    unwrap_arguments,
 )
 from palaver.traces.conventions.messages import FieldNames, build_elements, parse_messages, parse_parts
 from palaver.traces.conventions.vocabulary import REQUEST_TYPE_KINDS, TRACELOOP_KINDS, lookup_kind, parse_finish
@@ -79,9 +80,7 @@ def _inputs(value: Any) -> Any:
     """Unwrap the input from the envelope of a framework or a Python call."""
     if not is_object(value):
         return value
-    if "inputs" in value:
-        return value["inputs"]
-    return value["kwargs"] if value.keys() == {"args", "kwargs"} and value["args"] == [] else value
+    return value["inputs"] if "inputs" in value else unwrap_arguments(value)
 
 
 def _outputs(value: Any) -> Any:

@@ -25,6 +25,9 @@ GEN_AI_KINDS: Kinds = {
     "plan": "task",
     "execute_task": "task",
     "agent_step": "task",  # The AI SDK, since version 7.
+    "execute_event_loop_cycle": "task",  # Strands: a model call and its tools.
+    "invoke_swarm": "workflow",
+    "invoke_graph": "workflow",
 }
 
 OPENINFERENCE_KINDS: Kinds = {
@@ -54,6 +57,19 @@ AGENTA_KINDS: Kinds = {
     "embedding": "embedding",
     "query": "retrieval",
     "rerank": "rerank",
+}
+
+LANGFUSE_KINDS: Kinds = {
+    "generation": "llm",
+    "agent": "agent",
+    "tool": "tool",
+    "chain": "task",
+    "span": "task",
+    "event": "task",
+    "retriever": "retrieval",
+    "embedding": "embedding",
+    "evaluator": "evaluator",
+    "guardrail": "guardrail",
 }
 
 MLFLOW_KINDS: Kinds = {
