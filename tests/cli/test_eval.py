@@ -118,6 +118,56 @@ def test_a_question_column_becomes_the_user_message(folder: Path) -> None:
     assert pass_rates(eval_report("-e", "exact_match", testset="asked.csv")) == {("tutor", "exact_match"): 0.5}
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "HI,HI\n42,42\ntrue,TRUE\nnull,NULL\n",
+        "42,42\n7,7\n",
+        "42,42\n1.50,1.50\n",
+        "1.0,1.0\nhi,HI\n",
+        "hi,HI\n42,x\n",
+    ],
+)
+def test_a_plain_csv_file_with_numbers_is_scored(folder: Path, rows: str) -> None:
+    (folder / "plain.csv").write_text(f"question,expected\n{rows}", encoding="utf-8")
+    [variant] = eval_report("-e", "exact_match", "-e", "contains", testset="plain.csv")["variants"]
+
+    answers = rows.count("\n")
+    passed = answers - rows.count(",x")
+    assert [(one["scored"], one["unscored"], round(one["pass_rate"] * answers)) for one in variant["evaluators"]] == [
+        (answers, 0, passed)
+    ] * 2
+
+
+def test_inputs_that_are_text_accept_numbers_from_a_file(folder: Path) -> None:
+    (folder / "streets.py").write_text(
+        "from palaver import workflow\n\n"
+        "@workflow\ndef street(number: str, name: str | None = None) -> int:\n    return int(number.zfill(3)) * 2\n",
+        encoding="utf-8",
+    )
+    (folder / "streets.csv").write_text("number,expected\n12,24\n7,14\n", encoding="utf-8")
+    report = eval_report("-e", "exact_match", "-e", "contains", testset="streets.csv", target="streets.py")
+
+    assert report["failed"] == 0
+    assert pass_rates(report) == {("street", "exact_match"): 1.0, ("street", "contains"): 1.0}
+
+
+@pytest.mark.parametrize(
+    ("empty", "pass_rate"), [({}, 1.0), ({"talk": None}, 1.0), ({"talk": ""}, 1.0), ({"talk": []}, 0.5)]
+)
+def test_an_empty_messages_cell_does_not_change_how_the_other_rows_are_sent(
+    folder: Path, empty: dict[str, Any], pass_rate: float
+) -> None:
+    rows = [
+        {"talk": [{"role": "user", "content": "hi"}], "expected": "HI"},
+        {"question": "ho", **empty, "expected": "HO"},  # An empty list is an empty conversation.
+    ]
+    (folder / "talks.jsonl").write_bytes(msgspec.json.Encoder().encode_lines(rows))
+    [variant] = eval_report("-e", "exact_match", testset="talks.jsonl")["variants"]
+
+    assert [(one["n"], one["pass_rate"]) for one in variant["evaluators"]] == [(2, pass_rate)]
+
+
 def test_a_row_uses_the_first_expected_answer_that_it_has(folder: Path) -> None:
     (folder / "mixed.csv").write_text(
         "question,expected,Answer,reference\nhi,HI,,x\nho,,,HO\nhm,,x,\nhe,,HE,\n", encoding="utf-8"

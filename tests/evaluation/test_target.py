@@ -69,23 +69,12 @@ def test_target_selects_a_text(case: Case, target: str, text: str) -> None:
             "the workflow's value is not text (type: object); set stringify, or choose a text target",
         ),
         (VALUE_CASE, "value.a", "value.a is not text (type: object); set stringify, or choose a text target"),
-        (VALUE_CASE, "value.a.n", "value.a.n is not text (type: number); set stringify, or choose a text target"),
         (VALUE_CASE, "value.gone", "value.gone is missing"),
         (CHAT_CASE, "value", "value is missing"),
         (
             CHAT_CASE,
             "tool_calls[0].parsed",
             "tool_calls[0].parsed is not text (type: object); set stringify, or choose a text target",
-        ),
-        (
-            answer(None, is_chat=False),
-            "text",
-            "the workflow's value is not text (type: null); set stringify, or choose a text target",
-        ),
-        (
-            answer(5, is_chat=False),
-            "text",
-            "the workflow's value is not text (type: number); set stringify, or choose a text target",
         ),
     ],
 )
@@ -197,7 +186,16 @@ def test_the_expected_text_may_come_from_a_message(expected: Any, text: str) -> 
     assert Target().expected_text(answer("x", expected=expected)) == text
 
 
-@pytest.mark.parametrize("expected", [5, None, {"a": 1}, ["x"], True])
+@pytest.mark.parametrize(
+    ("value", "text"), [(5, "5"), (1.0, "1.0"), (10**30, "1" + "0" * 30), (True, "true"), (None, "null")]
+)
+def test_the_text_of_numbers_booleans_and_null_is_their_json(value: Any, text: str) -> None:
+    case = answer(value, is_chat=False, expected=value)
+
+    assert (Target().text(case), Target(target="value").text(case), Target().expected_text(case)) == (text, text, text)
+
+
+@pytest.mark.parametrize("expected", [{"a": 1}, ["x"]])
 def test_an_expected_value_that_is_not_text_is_an_error_without_stringify(expected: Any) -> None:
     case = answer("x", expected=expected)
 

@@ -45,7 +45,15 @@ def test_columns_are_in_order_of_first_appearance() -> None:
         ([1, True], "mixed"),
         ([{}, [], {"a": 1}], "json"),
         ([CHAT, {"a": 1}], "json"),
-        ([CHAT, []], "json"),
+        ([CHAT, []], "chat"),
+        ([CHAT, "", None], "chat"),
+        ([CHAT, "", []], "chat"),
+        ([SCRIPT, ""], "script"),
+        ([[], []], "json"),
+        ([[], ""], "mixed"),
+        ([CHAT, "", "a"], "mixed"),
+        (["", "a"], "text"),
+        ([1, ""], "mixed"),
         ([CHAT, "a"], "mixed"),
         (["1", 1], "mixed"),
         ([None, None], "mixed"),
@@ -65,6 +73,12 @@ def test_a_column_of_conversations_as_text_looks_like_chat() -> None:
     assert column.looks_like is None
     [column] = count_columns([{"x": text}, {"x": CHAT}])
     assert (column.kind, column.looks_like) == ("mixed", None)
+
+
+def test_an_empty_text_among_conversations_counts_as_null() -> None:
+    [column] = count_columns([{"x": CHAT}, {"x": ""}, {"x": []}, {"x": None}, {}])
+
+    assert column == Column("x", "chat", present=2, missing=1, nulls=2)
 
 
 def test_too_many_columns_are_refused() -> None:

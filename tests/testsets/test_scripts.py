@@ -29,7 +29,7 @@ EXAMPLE: dict[str, Any] = {
             "user": "Which adaptor docs say so?",
             "tool_results": {"search_docs": {"output": {"hits": [{"id": "http", "title": "http adaptor"}]}}},
             "expect": {
-                "tools": [{"name": "search_docs", "arguments": {"q": "http"}, "match": "subset"}],
+                "tools": [{"name": "search_docs", "arguments": {"q": "http"}, "match": "subset"}, "fetch"],
                 "order": "strict",
                 "text": {"matches": "(?i)http", "not_contains": "I think"},
             },
@@ -141,7 +141,12 @@ def test_the_last_turn_may_simulate_the_user_with_another_workflow() -> None:
         ({"expect": {"text": {"matches": "("}}}, "/turns/0/expect/text/matches", "Invalid regular expression"),
         ({"expect": {"text": {"similar": {"to": "a", "min": 2}}}}, "/turns/0/expect/text/similar/min", "from 0 to 1"),
         ({"expect": {"tools": "some"}}, "/turns/0/expect/tools", "a list of calls"),
-        ({"expect": {"tools": ["f"]}}, "/turns/0/expect/tools/0", "A call must be {name, arguments?, match?}."),
+        (
+            {"expect": {"tools": ["f", 1]}},
+            "/turns/0/expect/tools/1",
+            "A call must be the name of a tool, or {name, arguments?, match?}.",
+        ),
+        ({"expect": {"tools": [""]}}, "/turns/0/expect/tools/0", "A call must be the name of a tool"),
         ({"expect": {"tools": [{"name": "f", "match": "x"}]}}, "/turns/0/expect/tools/0/match", "one of exact, subset"),
         ({"expect": {"order": "any"}}, "/turns/0/expect/order", "one of strict, in_order"),
         ({"expect": {"json": []}}, "/turns/0/expect/json", "an object of paths and expected values"),

@@ -316,6 +316,7 @@ def _convert_file(
     delimiter: str | None,
 ) -> tuple[int, int, int]:
     """Read the file twice, as a header needs the columns first. `target` appears once it is complete."""
+    from palaver.testsets.columns import ColumnCounter, find_mixed_columns
     from palaver.testsets.files import read_file, write_file
     from palaver.testsets.limits import DEFAULT_LIMITS
 
@@ -323,15 +324,16 @@ def _convert_file(
         stream.seek(0)
         return read_file(_read_chunks(stream), source_format, types=types, delimiter=delimiter)
 
-    columns: dict[str, None] = {}
+    counter = ColumnCounter(max_columns=DEFAULT_LIMITS.columns)
     meta: set[str] = set()
     first_pass = read_rows()
     for row in first_pass:
-        columns |= dict.fromkeys(row.data)
+        counter.add(row.data)
         meta |= (row.meta or {}).keys()
-        DEFAULT_LIMITS.check_columns(len(columns))
+    columns = [column.name for column in counter.columns()]
     header = [name for name in first_pass.report.columns or () if name in columns]
-    pieces = write_file(read_rows(), list(dict.fromkeys((*header, *columns))), target_format, meta=sorted(meta))
+    names, mixed = list(dict.fromkeys((*header, *columns))), find_mixed_columns(counter.columns())
+    pieces = write_file(read_rows(), names, target_format, meta=sorted(meta), mixed=mixed)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as output:

@@ -29,6 +29,13 @@ def map_strings(value: Any, change: Callable[[str], str]) -> Any:
             return value
 
 
+def scalar_text(value: Any) -> str | None:
+    """Return a string as it is, and a number, a boolean or null as JSON; None for anything else."""
+    if isinstance(value, str):
+        return value
+    return json.encode(value).decode() if value is None or isinstance(value, bool | int | float) else None
+
+
 PathSteps = tuple[str | int, ...]
 
 _STEP = re.compile(r"""\.?(?P<name>[^.\[\]]+)|\[(?P<index>-?\d{1,9})\]|\[(?P<quote>["'])(?P<key>.*?)(?P=quote)\]""")

@@ -23,7 +23,7 @@ _SORTED_ENCODER = msgspec.json.Encoder(order="sorted")
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     target: Annotated[str, Meta(description="What to score: text, all_text, or a path such as value.a.b.")] = "text"
-    stringify: Annotated[bool, Meta(description="Convert values that are not text to JSON.")] = False
+    stringify: Annotated[bool, Meta(description="Convert objects and lists to JSON.")] = False
     expected_from: Annotated[
         str | None, Meta(description="Column, or path within the row, that holds the expected answer.")
     ] = None
@@ -109,8 +109,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return json_values.value_at(_target_root(case, cast("str", root)), tuple(path))
 
     def _to_text(self, value: Any, subject: str) -> str:
-        if isinstance(value, str):
-            return value
+        if (text := json_values.scalar_text(value)) is not None:
+            return text
         if self.stringify and value is not UNSET:
             return _SORTED_ENCODER.encode(value).decode()
         if value is UNSET:

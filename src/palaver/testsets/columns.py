@@ -4,7 +4,7 @@ Columns are derived from all rows, never declared. Counts can be merged, so a re
 million does not read the others to know its columns.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Self, cast
 
 import msgspec
@@ -16,11 +16,15 @@ from palaver.testsets.scripts import is_script
 
 ColumnKind = Literal["chat", "message", "script", "text", "number", "boolean", "json", "mixed"]
 Tally = dict[str, int]
-"""Number of values of each kind in a column. `null` and `looks_like_chat` (among texts) are counted in addition."""
+"""Number of values of each kind in a column.
+
+`null`, `looks_like_chat` and `empty_text` (among texts) and `empty_list` (among `json`) are counted in addition.
+"""
 
 MAX_COLUMNS = 1_000
-_CONTAINER_KINDS = frozenset(("chat", "message", "script", "json"))
-_EXTRA_COUNTS = frozenset(("null", "looks_like_chat"))
+_CONVERSATION_KINDS = frozenset(("chat", "message", "script"))
+_CONTAINER_KINDS = _CONVERSATION_KINDS | {"json"}
+_EXTRA_COUNTS = frozenset(("null", "looks_like_chat", "empty_text", "empty_list"))
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -31,6 +35,7 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     present: int
     missing: int
     nulls: int
+    """In a column of conversations, empty texts count as null."""
     looks_like: Literal["chat"] | None = None
     """Texts that hold a list of messages: offered for conversion, never converted silently."""
 
@@ -60,8 +65,9 @@ class ColumnCounter:
                 tally = self._add_column(name)
             kind = value_kind(value)
             tally[kind] = tally.get(kind, 0) + 1
-            if kind == "text" and _looks_like_chat(value):
-                tally["looks_like_chat"] = tally.get("looks_like_chat", 0) + 1
+            extra = _extra_count(kind, value)
+            if extra is not None:
+                tally[extra] = tally.get(extra, 0) + 1
 
     def merge(self, other: Self) -> None:
         """Add the counts of rows that come after these."""
@@ -106,8 +112,27 @@ def _make_column(name: str, tally: Tally, rows: int) -> Column:
     kinds = tally.keys() - _EXTRA_COUNTS
     nulls = tally.get("null", 0)
     present = sum(tally[kind] for kind in kinds)
+    # Empty values don't change the kind of a column of conversations. An empty list is one, an empty text is not.
+    empty_kinds = {
+        kind for kind, extra in (("text", "empty_text"), ("json", "empty_list")) if tally.get(kind) == tally.get(extra)
+    }
+    conversations = kinds - empty_kinds
+    if conversations and _CONVERSATION_KINDS.issuperset(conversations):
+        kinds, empty_texts = conversations, tally.get("empty_text", 0)
+        present, nulls = present - empty_texts, nulls + empty_texts
     looks_like = "chat" if kinds == {"text"} and tally.get("looks_like_chat") == present else None
     return Column(name, _column_kind(tuple(kinds)), present, rows - present - nulls, nulls, looks_like)
+
+
+def find_mixed_columns(columns: Iterable[Column]) -> list[str]:
+    """Return the columns that may hold both texts and other values."""
+    return [column.name for column in columns if column.kind == "mixed" or (column.kind == "text" and column.nulls)]
+
+
+def _extra_count(kind: str, value: Any) -> str | None:
+    if kind == "text":
+        return "empty_text" if not value else "looks_like_chat" if _looks_like_chat(value) else None
+    return "empty_list" if kind == "json" and value == [] else None
 
 
 def _column_kind(kinds: Sequence[str]) -> ColumnKind:

@@ -4,9 +4,12 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 
+import msgspec
+
 from palaver.storage.database import Database
 from palaver.storage.testsets.repository import Revision
 from palaver.testsets import files, row_pages
+from palaver.testsets.columns import Column, find_mixed_columns
 from palaver.testsets.files import FileRow, Format
 from palaver.testsets.files.base import ID_COLUMN
 
@@ -22,7 +25,8 @@ async def export_revision(
     With `ids`, each row's id is written too, so that an import can find the row again.
     """
     columns = [column["name"] for column in revision.columns]
-    writer = files.open_writer(file_format, columns, meta=[ID_COLUMN] if ids else ())
+    mixed = find_mixed_columns(msgspec.convert(revision.columns, list[Column]))
+    writer = files.open_writer(file_format, columns, meta=[ID_COLUMN] if ids else (), mixed=mixed)
     if opening := writer.begin():
         yield opening
     async for rows in row_pages.iterate_rows(database, project, revision):

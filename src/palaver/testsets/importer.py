@@ -239,7 +239,7 @@ def collect_keys(rows: Sequence[tuple[int, Mapping[str, Any]]], key: str, positi
     """Add the position of each row, by the hash of its key, to `positions`. Raises InvalidValue for equal keys."""
     for position, data in rows:
         if key in data:
-            first = positions.setdefault(row_hash({"key": data[key]}), position)
+            first = positions.setdefault(_key_hash(data[key]), position)
             if first != position:
                 message = (
                     f"Column {key[:80]!r} can't be the key because rows {first} and {position} have the same value."
@@ -259,7 +259,12 @@ def _row_key(row: FileRow, explicit_id: bytes | None, key: str) -> bytes:
         return explicit_id
     if key not in row.data:
         raise line_error(row.line, f"missing value in the key column {key!r}.")
-    return row_hash({"key": row.data[key]})
+    return _key_hash(row.data[key])
+
+
+def _key_hash(value: Any) -> bytes:
+    """Return the hash of a key. In one CSV file, `12` may be a number, and in another one text."""
+    return row_hash({"key": json.encode(value).decode() if isinstance(value, bool | int | float) else value})
 
 
 ImportMode = Literal["append", "replace", "upsert"]

@@ -93,10 +93,13 @@ def _check_tools(value: Any, pointer: str) -> None:
     if not isinstance(value, list):
         raise InvalidValue('`tools` must be "none", "any", or a list of calls.', pointer=pointer)
     for index, call in enumerate(cast("list[Any]", value)):
+        if isinstance(call, str) and call:
+            continue
         call_pointer = f"{pointer}/{index}"
-        fields = _require_object(call, call_pointer, "A call must be {name, arguments?, match?}.")
+        message = "A call must be the name of a tool, or {name, arguments?, match?}."
+        fields = _require_object(call, call_pointer, message)
         if not isinstance(fields.get("name"), str) or not fields.keys() <= {"name", "arguments", "match"}:
-            raise InvalidValue("A call must be {name, arguments?, match?}.", pointer=call_pointer)
+            raise InvalidValue(message, pointer=call_pointer)
         if "match" in fields:
             _one_of(_ARGUMENT_MATCHES)(fields["match"], f"{call_pointer}/match")
 

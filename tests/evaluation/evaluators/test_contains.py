@@ -54,8 +54,8 @@ async def test_an_empty_substring_is_rejected_and_an_empty_expected_one_is_an_er
     assert refused.value.pointer == f"/parameters/{name}"
     assert await verdict(key, answer("x", expected="")) == "empty_needle"
     assert await verdict(key, answer("x")) == "no_expected"
-    assert await verdict(key, answer("x", expected=5)) == "needs_text"
-    assert await verdict(key, answer("5", expected=5), stringify=True) is True
+    assert await verdict(key, answer("x", expected={"a": 5})) == "needs_text"
+    assert await verdict(key, answer('{"a":5}', expected={"a": 5}), stringify=True) is True
     assert await verdict(key, answer("x", expected={"role": "assistant", "content": "x"})) is True
     assert await verdict(key, answer("x", row={"other": "x"}), expected_from="other") is True
 
@@ -105,13 +105,33 @@ def test_an_empty_or_invalid_list_of_substrings_is_rejected(key: str, substrings
     assert (refused.value.pointer or "").startswith("/parameters/substrings")
 
 
+@pytest.mark.parametrize("key", ["contains", "contains_any", "contains_all"])
+@pytest.mark.parametrize(
+    ("output", "expected", "passed"),
+    [
+        ("The answer is 42.", 42, True),
+        ("The answer is 42.", 43, False),
+        ("It is 0.5 or so", 0.5, True),
+        ("It is 1.0", 1.0, True),
+        ("That is true.", True, True),
+        ("That is True.", True, False),
+        ("null and void", None, True),
+    ],
+)
+async def test_numbers_booleans_and_null_are_looked_for_as_text(
+    key: str, output: str, expected: Any, passed: bool
+) -> None:
+    assert await verdict(key, answer(output, expected=expected)) is passed
+
+
 @pytest.mark.parametrize("key", ["contains_any", "contains_all"])
 async def test_an_empty_or_invalid_expected_list_is_not_scored(key: str) -> None:
     assert await verdict(key, answer("x")) == "no_expected"
     assert await verdict(key, answer("x", expected="")) == "empty_needle"
     assert await verdict(key, answer("x", expected=[])) == "empty_needle"
     assert await verdict(key, answer("x", expected=["x", ""])) == "empty_needle"
-    assert await verdict(key, answer("x", expected=[1])) == "needs_text"
+    assert await verdict(key, answer("x", expected=[{}])) == "needs_text"
+    assert await verdict(key, answer("1 is true", expected=[1, True])) is True
     assert await verdict(key, answer("x", expected={"role": "assistant", "content": "x, x"})) is True
 
 

@@ -159,12 +159,12 @@ def test_an_explicit_mapping_wins_and_null_maps_no_column() -> None:
             ColumnMapInput(messages="gone"),
             InvalidValue,
             "/map/messages",
-            "Column 'gone' not found in the test set. Available: text, n",
+            "Column 'gone' not found in the test set. Available: text, n, x.",
         ),
         (ColumnMapInput(expected="gone"), InvalidValue, "/map/expected", "Column 'gone' not found"),
         (ColumnMapInput(script="gone"), InvalidValue, "/map/script", "Column 'gone' not found"),
         (ColumnMapInput(script="text"), InvalidValue, "/map/script", "'tutor' is not a chat"),
-        (ColumnMapInput(messages="n"), InvalidValue, "/map/messages", "'n' cannot be used as messages"),
+        (ColumnMapInput(messages="x"), InvalidValue, "/map/messages", "'x' cannot be used as messages"),
         (ColumnMapInput(inputs={"text": "gone"}), InvalidValue, "/map/inputs/text", "Column 'gone' not found"),
         (ColumnMapInput(inputs={"text": "text", "a/b": "n"}), UnknownInput, "/map/inputs/a~1b", "no input 'a/b'"),
         (ColumnMapInput(inputs={}), MissingInput, "/map/inputs/text", "requires the input 'text'"),
@@ -174,7 +174,7 @@ def test_invalid_mappings_are_rejected_with_a_pointer(
     wanted: ColumnMapInput, kind: type[RequestError], pointer: str, why: str
 ) -> None:
     with pytest.raises(kind) as refused:
-        map_columns(wanted, {"text": "text", "n": "number"}, PLAIN)
+        map_columns(wanted, {"text": "text", "n": "number", "x": "json"}, PLAIN)
 
     assert refused.value.pointer == pointer
     assert why in refused.value.message

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
+from palaver.core.descriptions import Description, Schemas
 from palaver.core.messages import Message
 from palaver.errors import InvalidMessages
 from palaver.evaluation.plan.plan import ColumnMap
-from palaver.evaluation.runner.cell import missing_messages, read_cell_input
+from palaver.evaluation.runner.cell import convert_inputs, missing_messages, read_cell_input
 from tests.evaluation.runner.local_server import variant
 
 VARIANT = variant(map=ColumnMap(messages="messages", script="script", expected="expected", inputs={"a": "b"}))
@@ -20,11 +21,13 @@ VARIANT = variant(map=ColumnMap(messages="messages", script="script", expected="
         ("Hi", (Message.user("Hi"),)),
         ({"role": "user", "content": "Hi"}, (Message.user("Hi"),)),
         ([{"role": "user", "content": [{"type": "input_text", "text": "Hi"}]}], (Message.user("Hi"),)),
+        (42, (Message.user("42"),)),
+        (True, (Message.user("true"),)),
         ([], ()),
         (None, ()),
     ],
 )
-def test_messages_may_be_a_text_one_message_or_a_list(messages: Any, history: tuple[Message, ...]) -> None:
+def test_messages_may_be_a_text_a_number_one_message_or_a_list(messages: Any, history: tuple[Message, ...]) -> None:
     assert read_cell_input({"messages": messages}, VARIANT).history == history
 
 
@@ -61,6 +64,34 @@ def test_a_script_takes_precedence_over_messages() -> None:
     assert (len(cell_input.script.turns), cell_input.history) == (2, ())
 
 
+@pytest.mark.parametrize(
+    ("schema", "is_text"),
+    [
+        ({"type": "string"}, True),
+        ({"type": ["string", "null"]}, True),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, True),
+        ({"enum": ["1", "2"]}, True),
+        ({"oneOf": [{"enum": ["1"]}, {"type": "string", "maxLength": 3}]}, True),
+        ({"type": "integer"}, False),
+        ({"type": ["string", "number"]}, False),
+        ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, False),
+        ({"anyOf": [{"type": "null"}]}, False),
+        ({"enum": ["1", 2]}, False),
+        ({"$ref": "#/$defs/Text"}, False),
+        ({"type": [{}, "string"]}, False),
+        ({}, False),
+        (True, False),
+    ],
+)
+def test_only_inputs_that_must_be_text_get_numbers_and_booleans_as_text(schema: Any, is_text: bool) -> None:
+    inputs = {"a": 12, "b": 0.5, "c": True, "d": None, "e": "x", "f": [1]}
+    workflow = Description(name="w", flags={}, schemas=Schemas(inputs={"properties": dict.fromkeys(inputs, schema)}))
+
+    texts = {"a": "12", "b": "0.5", "c": "true"} if is_text else {}
+    assert convert_inputs(inputs, workflow) == inputs | texts
+    assert convert_inputs({"g": 1}, workflow) == {"g": 1}
+
+
 QUESTION_VARIANT = variant(
     map=ColumnMap(
         messages="messages", history="history", spoken="question", inputs={"question": "question", "topic": "topic"}
@@ -73,6 +104,7 @@ QUESTION_VARIANT = variant(
     [
         ({"question": "Why?", "topic": "a"}, ["Why?"], {"topic": "a"}),
         ({"messages": None, "question": "Why?"}, ["Why?"], {}),
+        ({"messages": "", "question": "Why?"}, ["Why?"], {}),
         ({"history": "Before.", "question": "Why?"}, ["Before.", "Why?"], {}),
         ({"messages": "Hi", "question": "Why?"}, ["Hi"], {"question": "Why?"}),
         ({"messages": [], "question": "Why?"}, [], {"question": "Why?"}),

@@ -166,6 +166,28 @@ async def test_an_import_with_mode_upsert_replaces_rows_with_the_same_key(http: 
     assert (await row_ids(http, testset))[:3] == before
 
 
+async def test_a_key_is_found_whether_it_is_a_number_or_text_in_the_file(http: httpx.AsyncClient) -> None:
+    testset = (await import_file(http, b"k,n\n1,a\n2,b\n", CSV)).json()["testset"]["id"]
+    before = await row_ids(http, testset)
+    answer = await import_file(http, b"k,n\n2,c\nA3,d\n", CSV, to=testset, mode="upsert", key="k")
+
+    assert answer.json()["report"] == {"rows": 2, "added": 1, "changed": 1, "unchanged": 0, "removed": 0, "wrapped": 0}
+    assert await row_data(http, testset) == [{"k": 1, "n": "a"}, {"k": "2", "n": "c"}, {"k": "A3", "n": "d"}]
+    assert (await row_ids(http, testset))[:2] == before
+
+
+async def test_a_mixed_column_is_exported_as_csv_and_imported_without_changes(http: httpx.AsyncClient) -> None:
+    message = {"role": "assistant", "content": "hi"}
+    rows: list[dict[str, Any]] = [{"a": 1, "b": "x"}, {"a": "x", "b": None}, {"a": "y", "b": message}, {"a": "2"}]
+    testset = (await import_file(http, encode_lines(*rows))).json()["testset"]["id"]
+    file = (await http.get(f"/api/testsets/{testset}/revisions/1/export", params={"format": "csv"})).content
+    again = await import_file(http, file, CSV, to=testset, mode="replace")
+
+    assert file.count(b'"""x"""') == 2
+    assert again.json()["report"]["unchanged"] == 4
+    assert await row_data(http, testset) == rows
+
+
 async def test_a_file_exported_with_ids_updates_the_same_rows(http: httpx.AsyncClient) -> None:
     testset = (await import_file(http, encode_lines({"n": 1}, {"n": 2}))).json()["testset"]["id"]
     before = await row_ids(http, testset)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from msgspec import UNSET
 
 from palaver.errors import InvalidValue, TooLarge, UnsupportedMediaType
 from palaver.testsets.files import CellTypes, FileRow, FileRows, read_file, write_file
@@ -61,7 +62,7 @@ def test_a_row_with_an_undeclared_column_cannot_be_written() -> None:
 def test_all_line_endings_are_read_and_a_byte_order_mark_is_dropped(start: str, end: str) -> None:
     text = f'{start}a,b{end}1,2{end}{end}"x{end}y",4'.replace("{end}", end)
 
-    assert _rows(text) == [{"a": 1, "b": 2}, {"a": f"x{end}y", "b": 4}]
+    assert _rows(text) == [{"a": "1", "b": 2}, {"a": f"x{end}y", "b": 4}]
     for index in range(1, len(text.encode())):
         chunks = [text.encode()[:index], text.encode()[index:]]
         assert [row.data for row in read_file(chunks, "csv")] == _rows(text)
@@ -129,6 +130,51 @@ def test_cells_are_typed_by_default_and_strings_with_types_text(types: CellTypes
     expected = data if types == "text" else data | {"e": [1]}
 
     assert _rows('a,b,c,d,e,f\n42,null,"""x""",,[1]\n', types=types) == [expected]
+
+
+CHAT_CELL = '"[{""role"":""user"",""content"":""hi""}]"'
+CHAT = [{"role": "user", "content": "hi"}]
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["42", "-1", "0.5"], [42, -1, 0.5]),
+        (["true", "false"], [True, False]),
+        (["42", "", "null"], [42, UNSET, None]),
+        (["42", "Paris"], ["42", "Paris"]),
+        (
+            ["Paris", "", "42", "true", "null", "[1]", '"{""a"":1}"'],
+            ["Paris", UNSET, "42", "true", "null", "[1]", '{"a":1}'],
+        ),
+        (["1", "1.50"], ["1", "1.50"]),
+        (["Paris", '"""42"""', '""""""'], ["Paris", "42", ""]),
+        (["42", '"""42"""'], [42, "42"]),
+        (["42", '"""Paris"""', "Oslo", "null"], [42, "Paris", "Oslo", None]),
+        (["[1]", '"{""a"":1}"'], [[1], {"a": 1}]),
+        (["Hello", CHAT_CELL, '"{""role"":""user"",""content"":""hi""}"'], ["Hello", CHAT, CHAT[0]]),
+        (["Hello", '"{""turns"":[{""user"":""hi""}]}"'], ["Hello", {"turns": [{"user": "hi"}]}]),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 1_000])
+def test_a_column_with_a_text_is_text(cells: list[str], values: list[Any], size: int) -> None:
+    for ordered_cells, ordered_values in ((cells, values), (cells[::-1], values[::-1])):
+        text = "".join(f"{index},{cell}\n" for index, cell in enumerate(ordered_cells, 1)).encode()
+        content = b"id,value\n" + text
+        chunks = [content[index : index + size] for index in range(0, len(content), size)]
+
+        rows = [row.data for row in read_file(chunks, "csv")]
+
+        assert [row["id"] for row in rows] == [*range(1, len(cells) + 1)]
+        assert [row.get("value", UNSET) for row in rows] == ordered_values
+
+
+def test_a_column_of_texts_and_other_values_is_marked_in_one_cell() -> None:
+    rows = [{"a": 1}, {"a": "007"}, {"a": "42"}, {"a": "x"}, {"a": "y"}, {"a": None}]
+    text = b"".join(write_file(map(FileRow, rows), ["a"], "csv", mixed=["a"])).decode()
+
+    assert text == 'a\r\n1\r\n"""007"""\r\n"""42"""\r\nx\r\ny\r\nnull\r\n'
+    assert _rows(text) == rows
 
 
 def test_a_quote_inside_an_unquoted_cell_is_literal() -> None:

@@ -1,6 +1,6 @@
 """Every format round-trips every JSON value, with any chunk boundaries."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 from unittest.mock import patch
 
@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palaver.errors import PalaverError
+from palaver.testsets.columns import ColumnCounter, find_mixed_columns
 from palaver.testsets.files import (
     FileRow,
     Format,
@@ -33,8 +34,12 @@ every_format = pytest.mark.parametrize("form", get_args(Format))
 META_COLUMNS = ("__id__", "__dedup_id__", "__flags__", "__tags__", "__meta__")
 
 
-def _columns(rows: list[dict[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(name for row in rows for name in row))
+def _write(rows: Sequence[FileRow], form: Format, meta: Sequence[str] = ()) -> bytes:
+    counter = ColumnCounter()
+    for row in rows:
+        counter.add(row.data)
+    names, mixed = [column.name for column in counter.columns()], find_mixed_columns(counter.columns())
+    return b"".join(write_file(rows, names, form, meta=meta, mixed=mixed))
 
 
 def _split(text: bytes, positions: list[int]) -> list[bytes]:
@@ -46,7 +51,7 @@ def _split(text: bytes, positions: list[int]) -> list[bytes]:
 @settings(max_examples=60)
 @given(rows=ROWS, positions=st.lists(st.integers(0, 2_000), max_size=20))
 def test_rows_are_read_as_they_were_written(form: Format, rows: list[dict[str, Any]], positions: list[int]) -> None:
-    text = b"".join(write_file(map(FileRow, rows), _columns(rows), form))
+    text = _write([FileRow(row) for row in rows], form)
 
     result = read_file(_split(text, positions), form)
 
@@ -59,7 +64,7 @@ def test_rows_are_read_as_they_were_written(form: Format, rows: list[dict[str, A
 @given(rows=ROWS, metadata=st.lists(st.dictionaries(st.sampled_from(META_COLUMNS), JSON, min_size=1), max_size=6))
 def test_row_metadata_round_trips(form: Format, rows: list[Any], metadata: list[Any]) -> None:
     file_rows = [FileRow(row, meta) for row, meta in zip(rows, metadata, strict=False)]
-    text = b"".join(write_file(file_rows, _columns([row.data for row in file_rows]), form, meta=META_COLUMNS))
+    text = _write(file_rows, form, META_COLUMNS)
 
     result = list(read_file([text], form))
 
@@ -71,7 +76,7 @@ def test_row_metadata_round_trips(form: Format, rows: list[Any], metadata: list[
 @every_format
 def test_a_file_can_be_read_byte_by_byte(form: Format) -> None:
     rows = [{"text": "päivää\r\n☃ \U0001f600", "chat": [{"role": "user", "content": 'a "quoted", word'}]}, {}, {"n": 1}]
-    text = b"".join(write_file(map(FileRow, rows), _columns(rows), form))
+    text = _write([FileRow(row) for row in rows], form)
     reader = open_reader(form)
 
     result = [row for index in range(len(text)) for row in reader.feed(text[index : index + 1])]

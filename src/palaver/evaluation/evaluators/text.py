@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec import UNSET, Meta
 
-from palaver.core.json import json_equal
+from palaver.core.json import is_list, json_equal
 from palaver.core.messages import Message, Refusal
 from palaver.errors import InvalidValue
 from palaver.evaluation import json_values
@@ -18,6 +18,7 @@ from palaver.evaluation.case import Case, read_messages
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.json_schema import check_schema, schema_errors
+from palaver.evaluation.json_values import scalar_text
 from palaver.evaluation.score import Score, ScoringError
 from palaver.evaluation.target import Target
 
@@ -183,8 +184,9 @@ def expected_substrings(parameter: list[str] | str | None, case: Case, target: T
     expected: Any = parameter if parameter is not None else target.expected(case)
     if isinstance(expected, str):
         expected = split_texts(expected)
-    elif parameter is None and not _are_texts(expected):
-        expected = split_texts(target.expected_text(case))
+    elif parameter is None:
+        texts = [scalar_text(item) for item in expected] if is_list(expected) else [None]
+        expected = split_texts(target.expected_text(case)) if None in texts else texts
     if not expected or not all(expected):
         raise ScoringError("empty_needle", "the expected answer contains no text to search for")
     return list(dict.fromkeys(cast("list[str]", expected)))
@@ -286,6 +288,9 @@ async def exact_match(
 
     if isinstance(expected, str):
         return _compare_texts(normalize(target.text(case)), normalize(expected))
+    actual, expected_text = target.raw(case), scalar_text(expected)
+    if isinstance(actual, str) and expected_text is not None and normalize(actual) == normalize(expected_text):
+        return Score(passed=True)
     if case.flags.is_chat and target.target == "text" and (messages := read_messages(expected)) is not None:
         return _compare_messages(case, messages, normalize, only_last=isinstance(expected, dict), tolerance=tolerance)
     return _compare_values(case, target, expected, tolerance)

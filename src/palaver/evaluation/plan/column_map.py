@@ -26,26 +26,33 @@ _CONVERSATION_KINDS = frozenset({"chat", "message", "script"})
 def find_user_text_column(
     kinds: Mapping[str, str], *, reserved: Collection[str | None], answers: Collection[str]
 ) -> str | None:
-    """A column with a usual name, else the only text column that is neither reserved nor named like an answer."""
+    """A column with a usual name, else the only text column that is neither reserved nor named like an answer.
+
+    Numbers are text as well, but only in a column with a usual name.
+    """
     if not _CONVERSATION_KINDS.isdisjoint(kinds.values()):
         return None
     if (column := find_named_text_column(kinds, reserved=reserved)) is not None:
         return column
     candidates = [
         name
-        for name in _text_columns(kinds, reserved)
+        for name in _columns_of_kind("text", kinds, reserved)
         if name.lower() not in _ANSWER_NAMES and name.lower() not in answers
     ]
-    return candidates[0] if len(candidates) == 1 else None
+    if len(candidates) == 1:
+        return candidates[0]
+    return None if candidates else find_named_text_column(kinds, reserved=reserved, kind="number")
 
 
-def find_named_text_column(kinds: Mapping[str, str], *, reserved: Collection[str | None]) -> str | None:
-    texts = _text_columns(kinds, reserved)
+def find_named_text_column(
+    kinds: Mapping[str, str], *, reserved: Collection[str | None], kind: str = "text"
+) -> str | None:
+    texts = _columns_of_kind(kind, kinds, reserved)
     return next((name for usual_name in USER_TEXT_NAMES for name in texts if name.lower() == usual_name), None)
 
 
-def _text_columns(kinds: Mapping[str, str], reserved: Collection[str | None]) -> list[str]:
-    return [name for name, kind in kinds.items() if kind == "text" and name not in reserved]
+def _columns_of_kind(kind: str, kinds: Mapping[str, str], reserved: Collection[str | None]) -> list[str]:
+    return [name for name, column_kind in kinds.items() if column_kind == kind and name not in reserved]
 
 
 EXPECTED_NAMES = (
@@ -58,7 +65,7 @@ EXPECTED_NAMES = (
     "output",
 )
 """Usual names of the expected answer, in order of preference."""
-_MESSAGE_KINDS = frozenset({"chat", "message", "text", "mixed"})
+_MESSAGE_KINDS = frozenset({"chat", "message", "text", "number", "boolean", "mixed"})
 """Kinds of columns that can be sent to a chat as messages."""
 _TYPE_REF_KEY = "x-ag-type-ref"
 _MESSAGES, _CONTENT, _HISTORY = "messages", "content", "history"

@@ -9,12 +9,15 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from palaver.core import dialects
+from palaver.core.descriptions import Description
+from palaver.core.json import is_list, is_object
 from palaver.core.messages import Message
 from palaver.core.runs import Call, Origin
 from palaver.errors import BadStream, InvalidMessages, PalaverError, RequestError
 from palaver.evaluation.case import Case, Flags, Turn, case_with_turns, last_user_message, make_turn
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import BoundEvaluator
+from palaver.evaluation.json_values import scalar_text
 from palaver.evaluation.plan.plan import (
     ROW_BYTES,
     ColumnMap,
@@ -57,7 +60,7 @@ def read_cell_input(row: dict[str, Any], variant: PlannedVariant) -> CellInput:
     if script is not None and is_script(script):
         return CellInput(row=row, inputs=inputs, expected=expected, script=read_script(script, f"/{columns.script}"))
     column = columns.messages
-    if columns.spoken is not None and _cell_value(row, column) is None:
+    if columns.spoken is not None and _cell_value(row, column) in (None, ""):
         # The column with the user's text is then not an input as well.
         column = columns.spoken
         inputs = {name: value for name, value in inputs.items() if columns.inputs[name] != column}
@@ -81,11 +84,11 @@ def _cell_value(row: Mapping[str, Any], column: str | None) -> Any:
 
 
 def _read_messages(value: Any, column: str) -> list[Message]:
-    """Read text as a user message, and anything else as messages in any dialect."""
+    """Read text or a number as a user message, and anything else as messages in any dialect."""
     if value is None or value == []:
         return []
-    if isinstance(value, str):
-        return [Message.user(value)]
+    if (text := scalar_text(value)) is not None:
+        return [Message.user(text)]
     if isinstance(value, Mapping) and "role" in value:
         value = [cast("Mapping[str, Any]", value)]
     try:
@@ -94,6 +97,31 @@ def _read_messages(value: Any, column: str) -> list[Message]:
         raise InvalidMessages(
             f"Column {column!r} does not contain valid messages: {error.message}", pointer=error.pointer
         ) from None
+
+
+def convert_inputs(inputs: Mapping[str, Any], workflow: Description) -> dict[str, Any]:
+    """Convert numbers and booleans to text for inputs that must be text: files don't tell `12` from `"12"`."""
+    properties: Mapping[str, Any] = workflow.schemas.inputs.get("properties") or {}
+    return {
+        name: scalar_text(value) if isinstance(value, bool | int | float) and is_text_schema(schema) else value
+        for name, value in inputs.items()
+        for schema in (properties.get(name),)
+    }
+
+
+def is_text_schema(schema: Any) -> bool:
+    """Whether a JSON Schema accepts strings, possibly null, and nothing else."""
+    if not is_object(schema):
+        return False
+    if is_list(values := schema.get("enum")):
+        return bool(values) and all(isinstance(value, str) for value in values)
+    if is_list(options := schema.get("anyOf", schema.get("oneOf"))):
+        others = [option for option in options if option != {"type": "null"}]
+        return bool(others) and all(map(is_text_schema, others))
+    types: Any = schema.get("type")
+    if is_list(types):
+        return "string" in types and all(type_ in ("string", "null") for type_ in types)
+    return types == "string"
 
 
 SCORING_TIMEOUT_FACTOR = 5
@@ -195,6 +223,9 @@ class CellRunner:
         if content is None:
             raise CellFailed("row_gone", "The row's content is no longer in the test set.")
         cell_input = read_cell_input(msgspec.json.decode(content), variant)
+        if variant.workflow is not None:
+            inputs = convert_inputs(cell_input.inputs, self._find_workflow(variant.workflow).description)
+            cell_input = msgspec.structs.replace(cell_input, inputs=inputs)
         if variant.workflow is None:
             turns: Sequence[Turn] = [_make_recorded_turn(cell_input, variant)]
             history = cell_input.history

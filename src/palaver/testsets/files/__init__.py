@@ -40,7 +40,6 @@ _WRITE_BATCH_ROWS = 500
 _WRITERS: dict[Format, Callable[[Sequence[str], Sequence[str]], RowWriter]] = {
     "jsonl": JsonlWriter,
     "json": JsonWriter,
-    "csv": CsvWriter,
     "parquet": ParquetWriter,
 }
 
@@ -76,9 +75,15 @@ def open_reader(
             assert_never(format)
 
 
-def open_writer(format: Format, columns: Sequence[str], *, meta: Sequence[str] = ()) -> RowWriter:
-    """Return a writer for the format. `columns` names all keys of all rows; `meta`, the metadata to write with them."""
-    return _WRITERS[format](columns, meta)
+def open_writer(
+    format: Format, columns: Sequence[str], *, meta: Sequence[str] = (), mixed: Iterable[str] = ()
+) -> RowWriter:
+    """Return a writer for the format.
+
+    `columns` names all keys of all rows; `meta`, the metadata to write with them; `mixed`, the columns that hold both
+    texts and other values (`find_mixed_columns`), which CSV has to know.
+    """
+    return CsvWriter(columns, meta, mixed) if format == "csv" else _WRITERS[format](columns, meta)
 
 
 def read_file(
@@ -94,9 +99,14 @@ def read_file(
 
 
 def write_file(
-    rows: Iterable[FileRow], columns: Sequence[str], format: Format, *, meta: Sequence[str] = ()
+    rows: Iterable[FileRow],
+    columns: Sequence[str],
+    format: Format,
+    *,
+    meta: Sequence[str] = (),
+    mixed: Iterable[str] = (),
 ) -> Iterator[bytes]:
-    writer = open_writer(format, columns, meta=meta)
+    writer = open_writer(format, columns, meta=meta, mixed=mixed)
     if opening := writer.begin():
         yield opening
     remaining = iter(rows)

@@ -4,17 +4,20 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+import tempfile
+import weakref
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from palaver.core import json
+from palaver.core.dialects.detection import dialect_of
 from palaver.errors import InvalidValue, PalaverError, TooLarge, UnsupportedMediaType
 from palaver.testsets.files import base
 from palaver.testsets.files.base import SAVE_AS_CSV, FileReport, FileRow, line_error, select_meta
 from palaver.testsets.limits import TestsetLimits
+from palaver.testsets.scripts import is_script
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -49,6 +52,17 @@ def parse_cell(text: str) -> Any:
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     return _parse_number(text) if _NUMBER.fullmatch(text) else text
+
+
+def parse_text_cell(text: str) -> Any:
+    """Return the value of a non-empty cell in a column of text: a string, messages or a script."""
+    if text[0] == '"':
+        inner = base.parse_json_literal(text)
+        return text if inner is None else inner
+    if text.lstrip()[:1] not in ("{", "["):
+        return text
+    value = json.parse_or_text(text)
+    return value if dialect_of(value) is not None or is_script(value) else text
 
 
 def _parse_number(text: str) -> Any:
@@ -213,39 +227,22 @@ CellTypes = Literal["auto", "text"]
 _ZIP_MAGIC = b"PK\x03\x04"
 
 
-class CsvReader:
-    """Reads CSV. With types `text` every cell is a string, and an empty cell an empty string."""
+class _RecordReader:
+    """Decodes a file that arrives in chunks, and parses its header and records."""
 
-    def __init__(self, limits: TestsetLimits, *, types: CellTypes = "auto", delimiter: str | None = None) -> None:
-        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-            raise InvalidValue(
-                "delimiter must be a single character other than a quote or line break.", pointer="?delimiter"
-            )
-        self.report = FileReport()
+    def __init__(self, limits: TestsetLimits, delimiter: str | None) -> None:
+        self.header: _Header | None = None
         self._limits = limits
-        self._is_text = types == "text"
         self._records = CsvRecordParser(delimiter, limits.max_raw_bytes)
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._started = False
-        self._magic = b""
-        self._header: _Header | None = None
+        self._rows = 0
 
-    def feed(self, chunk: bytes) -> Sequence[FileRow]:
-        if len(self._magic) < len(_ZIP_MAGIC):
-            self._magic = (self._magic + chunk)[: len(_ZIP_MAGIC)]
-            if self._magic == _ZIP_MAGIC:
-                raise UnsupportedMediaType(SAVE_AS_CSV)
-        self.report.bytes += len(chunk)
-        self._limits.check_file(self.report.bytes)
-        return self._parse_chunk(chunk, is_last=False)
+    @property
+    def delimiter(self) -> str | None:
+        return self._records.delimiter
 
-    def end(self) -> Iterable[FileRow]:
-        rows = self._parse_chunk(b"", is_last=True)
-        if self._header is None:
-            raise line_error(1, "missing header. The first line must contain the column names.")
-        return rows
-
-    def _parse_chunk(self, chunk: bytes, *, is_last: bool) -> list[FileRow]:
+    def feed(self, chunk: bytes, *, is_last: bool = False) -> list[CsvRecord]:
         try:
             text = self._decoder.decode(chunk, is_last)
         except UnicodeDecodeError as error:
@@ -256,28 +253,125 @@ class CsvReader:
             self._started = True
             text = text.removeprefix("\ufeff")
         records = self._records.feed(text, is_last=is_last)
-        if self._header is None and records:
-            self._header = self._read_header(records.pop(0))
-        return [self._make_row(record, self._header) for record in records] if self._header else []
+        if self.header is None and records:
+            self.header = self._read_header(records.pop(0))
+        if self.header is None:
+            if is_last:
+                raise line_error(1, "missing header. The first line must contain the column names.")
+            return []
+        for record in records:
+            if len(record.cells) > self.header.width:
+                raise line_error(record.line, f"expected {self.header.width} cells, got {len(record.cells)}.")
+        self._rows += len(records)
+        self._limits.check_rows(self._rows)
+        return records
 
     def _read_header(self, record: CsvRecord) -> "_Header":
         if len(record.cells) > self._limits.columns + len(base.RESERVED_COLUMNS):
             raise TooLarge(f"Line {record.line}: the file exceeds the limit of {self._limits.columns:,} columns.")
-        header = _Header(record)
-        self.report.columns = header.columns
-        self.report.delimiter = self._records.delimiter
-        return header
+        return _Header(record)
 
-    def _make_row(self, record: CsvRecord, header: "_Header") -> FileRow:
-        cells, line = record
-        self.report.rows += 1
-        self._limits.check_rows(self.report.rows)
-        if len(cells) > header.width:
-            raise line_error(line, f"expected {header.width} cells, got {len(cells)}.")
+
+class _ColumnTypes:
+    """Finds the columns that are text: those with a cell that is nothing else.
+
+    A string literal that needs no quotes, such as `"Paris"`, marks a column in which every cell has its own type.
+    """
+
+    def __init__(self) -> None:
+        self._texts: set[int] = set()
+        self._marked: set[int] = set()
+
+    def add(self, cells: Sequence[str]) -> None:
+        for index, cell in enumerate(cells):
+            if not cell:
+                continue
+            if cell[0] == '"' and (text := base.parse_json_literal(cell)) is not None:
+                if format_cell(text) == text:
+                    self._marked.add(index)
+            elif index not in self._texts and isinstance(parse_cell(cell), str):
+                self._texts.add(index)
+
+    def text_columns(self) -> frozenset[int]:
+        return frozenset(self._texts - self._marked)
+
+
+_MAX_MEMORY_BYTES = 4 * 1024 * 1024
+_READ_BYTES = 256 * 1024
+
+
+class CsvReader:
+    """Reads CSV. Rows are returned at the end, because the last cell of a column may decide its type.
+
+    With types `text`, they are returned at once: every cell is a string, and an empty cell an empty string.
+    """
+
+    def __init__(self, limits: TestsetLimits, *, types: CellTypes = "auto", delimiter: str | None = None) -> None:
+        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+            raise InvalidValue(
+                "delimiter must be a single character other than a quote or line break.", pointer="?delimiter"
+            )
+        self.report = FileReport()
+        self._limits = limits
+        self._delimiter = delimiter
+        self._is_text = types == "text"
+        self._records = _RecordReader(limits, delimiter)
+        self._types = _ColumnTypes()
+        self._magic = b""
+        self._file = tempfile.SpooledTemporaryFile(_MAX_MEMORY_BYTES)  # noqa: SIM115 - `end` closes it
+        weakref.finalize(self, self._file.close)
+
+    def feed(self, chunk: bytes) -> Sequence[FileRow]:
+        if len(self._magic) < len(_ZIP_MAGIC):
+            self._magic = (self._magic + chunk)[: len(_ZIP_MAGIC)]
+            if self._magic == _ZIP_MAGIC:
+                raise UnsupportedMediaType(SAVE_AS_CSV)
+        self.report.bytes += len(chunk)
+        self._limits.check_file(self.report.bytes)
+        if not self._is_text:
+            self._file.write(chunk)
+        return self._parse_chunk(chunk, is_last=False)
+
+    def end(self) -> Iterator[FileRow]:
+        yield from self._parse_chunk(b"", is_last=True)
+        if self._is_text:
+            return
+        text_columns, records = self._types.text_columns(), _RecordReader(self._limits, self._delimiter)
+        with self._file as spool:
+            spool.seek(0)
+            while chunk := spool.read(_READ_BYTES):
+                yield from self._make_rows(records.feed(chunk), text_columns)
+            yield from self._make_rows(records.feed(b"", is_last=True), text_columns)
+
+    def _parse_chunk(self, chunk: bytes, *, is_last: bool) -> list[FileRow]:
+        records = self._records.feed(chunk, is_last=is_last)
+        if self._records.header is not None:
+            self.report.columns = self._records.header.columns
+            self.report.delimiter = self._records.delimiter
+        if self._is_text:
+            return [*self._make_rows(records, frozenset())]
+        for record in records:
+            self._types.add(record.cells)
+        return []
+
+    def _make_rows(self, records: Iterable[CsvRecord], text_columns: Collection[int]) -> Iterator[FileRow]:
+        for cells, line in records:
+            self.report.rows += 1
+            yield self._make_row(cells, line, text_columns)
+
+    def _make_row(self, cells: Sequence[str], line: int, text_columns: Collection[int]) -> FileRow:
+        header = self._records.header
+        assert header is not None
         if self._is_text:
             data: dict[str, Any] = dict(zip(header.names, cells, strict=False))
         else:
-            data = {name: parse_cell(cell) for name, cell in zip(header.names, cells, strict=False) if cell}
+            data = {
+                name: parse_text_cell(cell)
+                if index in text_columns and name not in header.reserved
+                else parse_cell(cell)
+                for index, (name, cell) in enumerate(zip(header.names, cells, strict=False))
+                if cell
+            }
         meta = header.take_meta(data, line) if header.reserved else None
         # Most rows are far too small for an exact check.
         if header.size + 6 * sum(map(len, cells)) > self._limits.row_bytes:
@@ -329,11 +423,15 @@ def _read_name(cell: str, line: int) -> tuple[str, str | None]:
 
 
 class CsvWriter:
-    """Writes UTF-8 with commas and CRLF."""
+    """Writes UTF-8 with commas and CRLF.
 
-    def __init__(self, columns: Sequence[str], meta: Sequence[str]) -> None:
+    `mixed` names the columns that hold both texts and other values. A string literal marks them (see `_ColumnTypes`).
+    """
+
+    def __init__(self, columns: Sequence[str], meta: Sequence[str], mixed: Iterable[str] = ()) -> None:
         self._columns = columns
         self._meta = meta
+        self._unmarked = set(mixed)
 
     def begin(self) -> bytes:
         cells = [*self._meta, *map(format_name, self._columns)]
@@ -349,8 +447,16 @@ class CsvWriter:
         data, meta = row.data, select_meta(row, self._meta)
         if unknown := data.keys() - {*self._columns}:
             raise ValueError(f"unknown column {min(unknown)!r}")
-        sources = chain(((meta, name) for name in self._meta), ((data, name) for name in self._columns))
-        return [quote_cell(format_cell(source[name])) if name in source else "" for source, name in sources]
+        meta_cells = [format_cell(meta[name]) if name in meta else "" for name in self._meta]
+        data_cells = [self._format(name, data[name]) if name in data else "" for name in self._columns]
+        return [quote_cell(cell) for cell in (*meta_cells, *data_cells)]
+
+    def _format(self, name: str, value: Any) -> str:
+        text = format_cell(value)
+        if name in self._unmarked and text == value:
+            self._unmarked.remove(name)
+            return base.json_literal(text)
+        return text
 
 
 def _format_line(cells: Sequence[str]) -> str:

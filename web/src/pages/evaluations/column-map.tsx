@@ -25,7 +25,7 @@ const EXPECTED_NAMES = [
   'output',
 ];
 /** Column kinds that can be the messages of a chat. */
-const MESSAGE_KINDS: ReadonlySet<string> = new Set(['chat', 'message', 'text', 'mixed']);
+const MESSAGE_KINDS: ReadonlySet<string> = new Set(['chat', 'message', 'text', 'number', 'boolean', 'mixed']);
 
 /** Usual names of a text column that holds what the user says; as in evaluation/plan/column_map.py. */
 const SPOKEN_COLUMN_NAMES = [
@@ -155,15 +155,20 @@ function findMessagesColumn(
   return byName ?? content ?? onlyName(columns.filter(({ kind }) => kind === 'chat').map(({ name }) => name));
 }
 
-/** The text column with a usual name, else the only one that is neither used nor named like an answer. */
+/**
+ * The text column with a usual name, else the only one that is neither used nor named like an answer. Without any, a
+ * column of numbers with a usual name.
+ */
 function findSpokenColumn(
   columns: readonly TestsetColumn[],
   used: ReadonlySet<string | null | undefined>,
 ): string | null {
   if (columns.some(({ kind }) => CONVERSATION_KINDS.has(kind))) return null;
+  const texts = columnsOfKind('text', columns, used).filter((name) => !ANSWER_NAMES.has(name.toLowerCase()));
   return (
     columnsWithUsualName(columns, used)[0] ??
-    onlyName(textColumns(columns, used).filter((name) => !ANSWER_NAMES.has(name.toLowerCase())))
+    onlyName(texts) ??
+    (texts.length === 0 ? (columnsWithUsualName(columns, used, 'number')[0] ?? null) : null)
   );
 }
 
@@ -171,13 +176,17 @@ function findSpokenColumn(
 function columnsWithUsualName(
   columns: readonly TestsetColumn[],
   used: ReadonlySet<string | null | undefined>,
+  kind: 'text' | 'number' = 'text',
 ): string[] {
-  const texts = textColumns(columns, used);
+  const texts = columnsOfKind(kind, columns, used);
   return SPOKEN_COLUMN_NAMES.flatMap((usualName) => texts.filter((name) => name.toLowerCase() === usualName));
 }
 
-const textColumns = (columns: readonly TestsetColumn[], used: ReadonlySet<string | null | undefined>): string[] =>
-  columns.filter(({ name, kind }) => kind === 'text' && !used.has(name)).map(({ name }) => name);
+const columnsOfKind = (
+  wanted: 'text' | 'number',
+  columns: readonly TestsetColumn[],
+  used: ReadonlySet<string | null | undefined>,
+): string[] => columns.filter(({ name, kind }) => kind === wanted && !used.has(name)).map(({ name }) => name);
 
 const onlyName = (names: readonly string[]): string | null => (names.length === 1 ? (names[0] ?? null) : null);
 

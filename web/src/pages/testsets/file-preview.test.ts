@@ -145,6 +145,41 @@ describe('a CSV file', () => {
     });
   });
 
+  test.each([
+    [
+      ['42', '', 'null'],
+      [42, undefined, null],
+    ],
+    [
+      ['Paris', '42', 'true', '[1]'],
+      ['Paris', '42', 'true', '[1]'],
+    ],
+    [
+      ['42', '1.50'],
+      ['42', '1.50'],
+    ],
+    [
+      ['Paris', '"""42"""'],
+      ['Paris', '42'],
+    ],
+    [
+      ['42', '"""42"""'],
+      [42, '42'],
+    ],
+    [
+      ['42', '"""Paris"""', 'Oslo', 'null'],
+      [42, 'Paris', 'Oslo', null],
+    ],
+    [
+      ['Hello', '"[{""role"":""user"",""content"":""hi""}]"'],
+      ['Hello', [{ role: 'user', content: 'hi' }]],
+    ],
+  ])('has one type in each column: %j', (cells, values) => {
+    const text = `id,value\n${cells.map((cell, index) => `${index},${cell}\n`).join('')}`;
+    expect(parseCsv(text).rows.map(({ value }) => value)).toEqual(values);
+    expect(parseCsv(text, { maxRows: 1 }).rows.map(({ value }) => value)).toEqual(values.slice(0, 1));
+  });
+
   test('omits empty and missing cells, and skips blank lines, but not a quoted empty cell', () => {
     expect(parseCsv('\uFEFFa,b\n1,\n\n,x\r2').rows).toEqual([{ a: 1 }, { b: 'x' }, { a: 2 }]);
     expect(parseCsv('a\n""\n').rows).toEqual([{}]);

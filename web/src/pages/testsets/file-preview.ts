@@ -4,7 +4,7 @@
  */
 import { isObject } from '@/components/forms/json-schema';
 import { pluralize } from '@/lib/format';
-import { isMessages } from './cell-messages';
+import { isMessages, isScript, isSingleMessage } from './cell-messages';
 
 export type Format = 'jsonl' | 'json' | 'csv' | 'parquet';
 
@@ -178,7 +178,8 @@ export function parseCsv(
 ): CsvTable {
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text;
   const delimiter = detectDelimiter(body);
-  const [head, ...lines] = csvLines(body, delimiter, isComplete, maxRows + 1);
+  // All lines, because the last one may decide that a column is text.
+  const [head, ...lines] = csvLines(body, delimiter, isComplete, Infinity);
   if (!head) throw csvError(1, 'missing header with the column names.');
   const names = head.cells.map((cell) => columnName(cell, head.line));
   const isData = head.cells.map((cell) => !RESERVED_NAMES.has(cell));
@@ -186,17 +187,42 @@ export function parseCsv(
     names.some((other, otherIndex) => otherIndex < index && other === name && isData[otherIndex] === isData[index]),
   );
   if (duplicate !== undefined) throw csvError(head.line, `duplicate column “${duplicate}”.`);
-  const rows = lines.map(({ cells, line }) => {
+  const isText = names.map(
+    (_, index) => types === 'auto' && isTextColumn(lines.map(({ cells }) => cells[index] ?? '')),
+  );
+  const rows = lines.slice(0, maxRows).map(({ cells, line }) => {
     if (cells.length > names.length)
       throw csvError(line, `found ${pluralize(cells.length, 'cell')} for ${pluralize(names.length, 'column')}.`);
     return Object.fromEntries(
       cells.flatMap((cell, index) => {
         if (!isData[index] || (types === 'auto' && cell === '')) return [];
-        return [[names[index] ?? '', types === 'text' ? cell : parseCell(cell)]];
+        const parse = isText[index] ? parseTextCell : parseCell;
+        return [[names[index] ?? '', types === 'text' ? cell : parse(cell)]];
       }),
     );
   });
   return { columns: names.filter((_, index) => isData[index]), rows, delimiter };
+}
+
+/** Whether a column is text: a cell is nothing else. A literal that needs no quotes marks a column of mixed types. */
+const isTextColumn = (cells: readonly string[]): boolean =>
+  cells.some((cell) => cell !== '' && !isLiteral(cell) && typeof parseCell(cell) === 'string') &&
+  !cells.some((cell) => isLiteral(cell) && isPlainText(parseCell(cell) as string));
+
+const isLiteral = (cell: string): boolean => cell.startsWith('"') && typeof parseJson(cell) === 'string';
+
+/** Whether the server writes a text as it is: it is not parsed as another value, nor run by a spreadsheet. */
+const isPlainText = (text: string): boolean =>
+  text !== '' &&
+  parseCell(text) === text &&
+  !/^[\t\r\n]|^\s*[=+\-@＝＋－＠]/.test(text) &&
+  // oxlint-disable-next-line no-control-regex -- control characters are escaped
+  !/[\x00-\x08\x0b-\x1f\x7f-\x9f]/.test(text);
+
+/** Value of a non-empty cell in a column of text: a string, messages or a script. */
+function parseTextCell(text: string): unknown {
+  const value = parseCell(text);
+  return text.startsWith('"') || isMessages(value) || isSingleMessage(value) || isScript(value) ? value : text;
 }
 
 /** Value of a non-empty cell. */
