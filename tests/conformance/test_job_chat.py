@@ -66,6 +66,7 @@ def test_http_stream_and_socket_return_the_same_answer(
         "name": "@openfn/language-http",
         "version": "6.5.4",
         "docs": "exact",
+        "source": "bundled",
     }
     events = re.findall(r"event: (\w+)\ndata: (.+)\n\n", streamed.text)
     assert events[0][0] == "message_start"

@@ -62,7 +62,7 @@ async def test_bundled_samples_are_used_without_a_folder(tmp_path: Path) -> None
 
     docs = await library.look_up("http")
 
-    assert (docs.version, docs.state) == ("7.2.10", "exact")
+    assert (docs.version, docs.state, docs.is_bundled) == ("7.2.10", "exact", True)
     assert {path.stem for path in SAMPLES.glob("*.json")} == {
         "http@6.0.0",
         "http@6.5.4",
@@ -71,15 +71,28 @@ async def test_bundled_samples_are_used_without_a_folder(tmp_path: Path) -> None
     }
 
 
-async def test_latest_version_of_the_registry_takes_precedence_over_a_sample(
-    tmp_path: Path, registry: FakeRegistry
-) -> None:
+async def test_registry_takes_precedence_over_a_sample(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("http", {"6.5.4": ONE, "7.0.0": TWO})
     library = LibraryHarness(tmp_path, registry.url, adaptors="")
 
     assert await library.look_up_names("http") == ({"version": "7.0.0", "docs": "exact"}, ["two"])
+    assert await library.look_up_names("http@6.5.4") == ({"version": "6.5.4", "docs": "exact"}, ["one"])
     assert (await library.look_up("http@6")).entries == (await library.look_up("http@6.5.4")).entries
-    assert library.progress == ["Looking up http@7.0.0"]
+    assert library.progress == ["Looking up http@7.0.0", "Looking up http@6.5.4"]
+
+
+async def test_sample_is_used_and_labelled_if_the_registry_lacks_the_version(
+    tmp_path: Path, registry: FakeRegistry
+) -> None:
+    registry.publish("http", {"7.0.0": TWO})
+    library = LibraryHarness(tmp_path, registry.url, adaptors="")
+
+    exact, names = await library.look_up_names("http@6.5.4")
+    nearest, _ = await library.look_up_names("http@6.5.9")
+
+    assert exact == {"version": "6.5.4", "docs": "exact", "source": "bundled"}
+    assert "post" in names
+    assert nearest == {"version": "6.5.9", "docs": "nearest", "docs_version": "6.5.4", "source": "bundled"}
 
 
 async def test_version_is_fetched_once_and_cached_on_disk(tmp_path: Path, registry: FakeRegistry) -> None:
