@@ -169,7 +169,7 @@ class Assistant:
             search_task = group.create_task(self._docs.search(query))
             docs = None
             if adaptor is not None:
-                download = payload.download_adaptor_docs
+                download = payload.download_adaptor_docs and not payload.rehearsal  # Test mode works offline.
                 docs = await self._adaptors.look_up(adaptor, download=download, on_progress=on_progress)
             if self._docs.has_index:
                 on_progress("Searching the docs")

@@ -143,7 +143,8 @@ class AdaptorLibrary:
 
     def _create_sources(self, settings: Settings) -> list[_Source]:
         cache, location = settings.cache_folder, settings.adaptors
-        registry = _Source("registry", cache / "npm", self._registry.fetch_description if settings.online else None)
+        is_online = settings.online and settings.provider != "scripted"  # Scripted answers need no network.
+        registry = _Source("registry", cache / "npm", self._registry.fetch_description if is_online else None)
         if location.startswith(("http://", "https://")):
             # One folder per URL: the same name may have different content elsewhere.
             url_cache = cache / f"url-{sha256(location.encode()).hexdigest()[:12]}"

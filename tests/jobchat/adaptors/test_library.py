@@ -4,6 +4,7 @@ import asyncio
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,12 +110,14 @@ async def test_version_is_fetched_once_and_cached_on_disk(tmp_path: Path, regist
     assert (tmp_path / "cache" / "npm" / "library@1.0.0.json").read_bytes() == describe("one")
 
 
-@pytest.mark.parametrize(("online", "download"), [(False, True), (True, False)])
-async def test_nothing_is_fetched_if_offline_or_if_the_caller_forbids_downloads(
-    tmp_path: Path, registry: FakeRegistry, online: bool, download: bool
+@pytest.mark.parametrize(
+    ("settings", "download"), [({"online": False}, True), ({"provider": "scripted"}, True), ({}, False)]
+)
+async def test_nothing_is_fetched_if_offline_or_scripted_or_if_the_caller_forbids_downloads(
+    tmp_path: Path, registry: FakeRegistry, settings: dict[str, Any], download: bool
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    library = LibraryHarness(tmp_path, registry.url, online=online)
+    library = LibraryHarness(tmp_path, registry.url, **settings)
 
     assert await library.look_up_names("library@1.0.0", download=download) == (MISSING, [])
     assert await library.look_up_names("library", download=download) == ({"docs": "missing"}, [])
