@@ -116,10 +116,11 @@ class Assistant:
         job = payload.context.expression or ""
         ctx.log("Reading the job" if job.strip() else "Preparing")
         knowledge = await self._gather_knowledge(payload, ctx.log)
+        prompt = await asyncio.to_thread(
+            build_prompt, payload, docs=knowledge.docs, selection=knowledge.selection, results=knowledge.rag.results
+        )
         request = ModelRequest(
-            prompt=build_prompt(
-                payload, docs=knowledge.docs, selection=knowledge.selection, results=knowledge.rag.results
-            ),
+            prompt=prompt,
             key=key,
             field_sizes=payload.sizes,
             script=script,
@@ -135,9 +136,9 @@ class Assistant:
                         yield output
                     if collector.has_edit_call and not had_edit_call:
                         ctx.log("Writing code")
+            reply.require_content(collector)
         except Failure as failure:
             raise _with_usage(failure, usage_counter, collector.text) from failure
-        reply.require_content(collector, usage_counter)
         edited = None
         if (
             payload.mode == "edits"
@@ -168,7 +169,7 @@ class Assistant:
             search_task = group.create_task(self._docs.search(query))
             docs = None
             if adaptor is not None:
-                download = payload.download_adaptor_docs
+                download = payload.download_adaptor_docs and not payload.rehearsal  # Test mode works offline.
                 docs = await self._adaptors.look_up(adaptor, download=download, on_progress=on_progress)
             if self._docs.has_index:
                 on_progress("Searching the docs")
@@ -214,9 +215,6 @@ class EditCorrection:
 
     async def run(self, edited: EditedJob, on_progress: ProgressCallback) -> AsyncGenerator[Usage]:
         """Ask the model for corrected edits if needed; yield the usage of that request."""
-        assert self._collector.finished is not None
-        if self._collector.finished.reason == "length":
-            return
         before = await asyncio.to_thread(rules.check, edited.result.job, self._docs)
         if not (edited.result.failed or _has_new_errors(edited.findings, before)):
             return
@@ -263,8 +261,6 @@ def _error_rank(findings: Sequence[Finding]) -> tuple[bool, int]:
 def _apply_requested_edits(job: str, collector: StreamCollector, docs: AdaptorDocs | None) -> EditedJob | None:
     """Return the job with the model's edits applied, or None if it requested none."""
     assert collector.finished is not None
-    if collector.finished.reason == "length":
-        return _edited_job(edits.truncated_result(job), docs) if collector.has_edit_call else None
     requested = collector.edits if collector.finished.reason != "content-filter" else []
     return _edited_job(edits.apply_edits(job, requested), docs) if requested else None
 

@@ -123,8 +123,6 @@ def failure_reason(outcome: EditOutcome) -> str:
             count = len(outcome.lines)
             many = f"more than {MAX_MATCHES}" if count > MAX_MATCHES else str(count)
             return f"its old code matches {many} places ({_lines(outcome.lines)})"
-        case "truncated":
-            return "the answer was cut off"
         case "malformed" | None:
             return "it is malformed"
 

@@ -13,7 +13,7 @@ import msgspec
 from palaver_jobchat import edit_matcher
 
 ApplyMethod = Literal["exact", "line-ends", "indent", "tokens", "created", "rewrite", "corrected"]
-FailureReason = Literal["not_found", "ambiguous", "malformed", "truncated"]
+FailureReason = Literal["not_found", "ambiguous", "malformed"]
 
 _LINE_END = re.compile(r"\r?\n")
 _OPENING_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})[ \t]*[\w+-]*[ \t\r]*")
@@ -65,11 +65,6 @@ def requested_edits(inputs: Sequence[object]) -> list[object]:
 def apply_edits(job: str, edits: object) -> EditResult:
     """Apply edits to a job. Never raises, whatever the edits are."""
     return _apply_all(job, job, edits)
-
-
-def truncated_result(job: str) -> EditResult:
-    """Return the unchanged job: the response was cut off within its edits."""
-    return EditResult(job=job, code=job, outcomes=(EditOutcome(state="failed", reason="truncated"),))
 
 
 def apply_correction(result: EditResult, edits: object) -> EditResult:

@@ -13,7 +13,7 @@ from palaver import Failure
 from palaver_jobchat.adaptors import names
 from palaver_jobchat.adaptors.names import Adaptor
 
-_PAGE_MARK = re.compile(r"^\[pg:[^\]]*\] ?")
+_PAGE_MARK = re.compile(r"^\[pg:([^\]]*)\] ?")
 FLAGS = ("use_new_prompt", "suggest_code", "download_adaptor_docs", "refresh_rag", "rehearsal")
 
 
@@ -87,6 +87,19 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
         return text if text.strip() else self.content
 
     @property
+    def page(self) -> str | None:
+        """The name of the job that the user has open."""
+        return self.context.page or page_mark(self.content)
+
+    @property
+    def previous_page(self) -> str | None:
+        """The job that was open at the previous question: from the returned `meta`, else from that question's mark."""
+        if self.previous_topic is not None:
+            return self.previous_topic.page
+        questions = (turn.content for turn in reversed(self.history) if turn.role == "user")
+        return page_mark(next(questions, ""))
+
+    @property
     def previous_question(self) -> str | None:
         """The user's message before this one."""
         return next((turn.text for turn in reversed(self.history) if turn.role == "user" and turn.text.strip()), None)
@@ -103,6 +116,12 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
             "context.log": len(self.context.log or ""),
         }
         return {field: size for field, size in sizes.items() if size}
+
+
+def page_mark(text: str) -> str | None:
+    """Return the name in the page mark of a user's message."""
+    match = _PAGE_MARK.match(text)
+    return (match[1].strip() or None) if match else None
 
 
 def strip_page_mark(text: str) -> str:

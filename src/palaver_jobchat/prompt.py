@@ -15,7 +15,7 @@ from palaver_jobchat.adaptors.entries import AdaptorDocs, Selection
 from palaver_jobchat.adaptors.examples import example_job
 from palaver_jobchat.docs.search import SearchResult
 from palaver_jobchat.payload import JobContext, Payload, Turn
-from palaver_jobchat.redaction import redact_configuration
+from palaver_jobchat.redaction import redact_context
 
 ROLE: Final = """\
 You help people write jobs for OpenFn, the platform that automates workflows between systems. You only answer \
@@ -168,7 +168,7 @@ EDIT_JOB: Final[dict[str, Any]] = {
 }
 """The one tool, as Anthropic's Messages API takes it."""
 
-Kind = Literal["adaptor", "docs", "job", "input", "output", "log"]
+Kind = Literal["adaptor", "docs", "name", "job", "input", "output", "log"]
 OPENING = "(earlier conversation)"
 """Inserted when the history starts with the assistant: the API requires a user turn first."""
 
@@ -189,13 +189,14 @@ def build_prompt(
     selection: Selection | None = None,
     results: Sequence[SearchResult] = (),
 ) -> Prompt:
-    """Return the prompt for a payload, its adaptor's docs and the search results."""
+    """Return the prompt for a payload, its adaptor's docs and the search results. Long logs take up to a second."""
     blocks = [
         _INSTRUCTIONS[payload.mode],
         "" if docs is None else "\n\n".join((_adaptor_block(docs, selection), *_example_sections(docs))),
         "\n\n".join(_retrieved_sections(selection, results)),
     ]
-    question = [_text_block("\n\n".join(_job_sections(payload.context))), _text_block(payload.question)]
+    sections = (*_topic_sections(payload, docs), *_job_sections(redact_context(payload.context)))
+    question = [_text_block("\n\n".join(sections)), _text_block(payload.question)]
     return Prompt(
         system=[_text_block(block) | _CACHED for block in blocks if block],
         messages=[*_history_messages(payload.history), {"role": "user", "content": question}],
@@ -223,6 +224,8 @@ def _adaptor_block(docs: AdaptorDocs, selection: Selection | None) -> str:
         return f"{start} Its functions are not known: say so if the answer depends on them."
     if docs.state == "nearest":
         start += f" The following describes version {docs.docs_version}, the nearest known one; details may differ."
+    if docs.is_bundled:
+        start += " The following was written for this assistant and is not the adaptor's own documentation."
     if selection.is_complete:
         return _adaptor_text(f"{start} Its functions (namespaced ones may be missing):", selection.text)
     return _adaptor_text(
@@ -264,14 +267,36 @@ def _history_messages(history: Sequence[Turn]) -> list[dict[str, Any]]:
     return messages
 
 
+def _topic_sections(payload: Payload, docs: AdaptorDocs | None) -> Iterator[str]:
+    """Yield the job's name, and what has changed since the previous question."""
+    page, previous_page = payload.page, payload.previous_page
+    if page and page.strip():
+        yield f"The job's name: {element('name', page)}"
+    if page and previous_page and page != previous_page:
+        yield (
+            f"Since the previous question, the user has moved here from another job: {element('name', previous_page)}\n"
+            "Earlier messages may be about that job."
+        )
+    topic = payload.previous_topic
+    if topic is None or not topic.adaptor:
+        return
+    before = " ".join(filter(None, (topic.adaptor, topic.version)))
+    now = "" if docs is None else " ".join(filter(None, (docs.adaptor.name, docs.version)))
+    if before != now:
+        yield (
+            f"Since the previous question, the adaptor has changed. It was: {element('name', before)}\n"
+            + ("The job has no adaptor now." if docs is None else "Earlier answers may not apply to the new one.")
+        )
+
+
 def _job_sections(context: JobContext) -> Iterator[str]:
     if context.expression is not None and context.expression.strip():
         yield f"The job's current code:\n{element('job', context.expression)}"
     else:
         yield "The job has no code yet."
     sections: tuple[tuple[str, Kind, str | None], ...] = (
-        ("The input of its last run:", "input", context.input and redact_configuration(context.input)),
-        ("The output of its last run:", "output", context.output and redact_configuration(context.output)),
+        ("The input of its last run:", "input", context.input),
+        ("The output of its last run:", "output", context.output),
         ("The log of its last run:", "log", context.log),
     )
     for title, kind, text in sections:

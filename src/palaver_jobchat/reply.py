@@ -11,34 +11,28 @@ from palaver_jobchat.adaptors.entries import AdaptorDocs
 from palaver_jobchat.docs.previous_results import RagResults
 from palaver_jobchat.edit_report import EditedJob
 from palaver_jobchat.payload import Payload
-from palaver_jobchat.stream_collector import StreamCollector, UsageCounter
+from palaver_jobchat.stream_collector import StreamCollector
 
-CUT_OFF = "Note: this answer was cut off at its length limit."
 DONE = "I've updated the job code."
 NOT_DONE = "I couldn't make this change to the job code."
 NO_CHANGE = "The suggested edits don't change the job code."
 CODE_POINTER = "/context/expression"
 """JSON Pointer to the code that an edit changes, in the workflow's inputs."""
 
-FinishReason = Literal["stop", "length", "content-filter"]
+FinishReason = Literal["stop", "content-filter"]
 
 
-def require_content(collector: StreamCollector, usage_counter: UsageCounter) -> None:
-    """Raise Failure if the response has neither text nor edits."""
+def require_content(collector: StreamCollector) -> None:
+    """Raise Failure if the response was truncated, or has neither text nor edits."""
     assert collector.finished is not None
-    if collector.text.strip():
-        return
-    details = {
-        "stop_reason": collector.finished.raw or collector.finished.reason,
-        "usage": usage_counter.to_anthropic(),
-    }
+    details = {"stop_reason": collector.finished.raw or collector.finished.reason}
     if collector.finished.reason == "length":
         message = (
-            "The model reached its output limit before producing any text. "
+            "The model's answer was truncated at its output limit. "
             "Ask for a shorter answer, or increase PALAVER_JOBCHAT_MAX_TOKENS."
         )
         raise Failure("output_truncated", message, status=502, details=details)
-    if collector.finished.reason == "content-filter" or not collector.edits:
+    if not collector.text.strip() and (collector.finished.reason == "content-filter" or not collector.edits):
         raise Failure(
             "empty_output",
             "The model returned an empty response. Try again, or rephrase the question.",
@@ -58,8 +52,7 @@ class ReplyBuilder(msgspec.Struct, frozen=True, kw_only=True):
     def finish(self) -> FinishReason:
         """The finish reason of the run. The tool call was handled here, so the run has simply stopped."""
         assert self.collector.finished is not None
-        reason = self.collector.finished.reason
-        return "stop" if reason == "tool-calls" else reason
+        return "content-filter" if self.collector.finished.reason == "content-filter" else "stop"
 
     def outputs(self, edited: EditedJob | None) -> Iterator[str | Data]:
         """Yield the closing text, the `code-edit` part and the `reply` part."""
@@ -77,9 +70,7 @@ class ReplyBuilder(msgspec.Struct, frozen=True, kw_only=True):
             failed = edited.result.failed
             text = DONE if applied and edited.result.suggested is not None else NOT_DONE if failed else NO_CHANGE
             yield text
-        if self.finish == "length":
-            yield f"{_paragraph_break(text)}{CUT_OFF}"
-        elif edited is not None and (warning := edit_report.warning(edited)):
+        if edited is not None and (warning := edit_report.warning(edited)):
             yield f"{_paragraph_break(text)}Note: {warning}"
 
     def _reply(self, edited: EditedJob | None) -> dict[str, Any]:

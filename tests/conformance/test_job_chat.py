@@ -1,6 +1,7 @@
 """Job Chat with OpenFn's clients: a real server and the real SDK, with a fake model behind them.
 
-The `openfn` command itself is not run: the messages of its WebSocket are replayed.
+The package of the `openfn` command, @openfn/cli, is not available from npm here. drivers/openfn_apollo.mjs sends its
+recorded messages with its WebSocket client and its logger, which are.
 """
 
 import json
@@ -15,6 +16,7 @@ import httpx
 import pytest
 
 from palaver_jobchat.testing import FakeAnthropic
+from tests.conformance.node_drivers import run_node
 from tests.conformance.test_services import call_socket, open_socket, without_ids
 from tests.jobchat.scenarios import edit, replace
 from tests.server_process import ServerProcess, server_process
@@ -66,6 +68,7 @@ def test_http_stream_and_socket_return_the_same_answer(
         "name": "@openfn/language-http",
         "version": "6.5.4",
         "docs": "exact",
+        "source": "bundled",
     }
     events = re.findall(r"event: (\w+)\ndata: (.+)\n\n", streamed.text)
     assert events[0][0] == "message_start"
@@ -91,6 +94,44 @@ def test_the_service_is_described_by_its_list_entry_schema_and_readme(http: http
     assert one["summary"].startswith("Helps people write OpenFn jobs")
     assert set(one["inputs"]["properties"]) >= {"context", "meta", "suggest_code", "use_new_prompt", "refresh_rag"}
     assert http.get("/services/job_chat/README.md").text.startswith("# Job Chat")
+
+
+def openfn_apollo(server: ServerProcess, service: str, payload: Path, way: str) -> tuple[Any, str]:
+    """Return the result that the command prints, and its log."""
+    run = run_node("drivers/openfn_apollo.mjs", way, service, payload, server.url)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout), run.stderr
+
+
+@pytest.mark.parametrize("way", ["socket", "post"])
+def test_the_openfn_command_gets_the_answer_and_the_log(
+    server: ServerProcess, http: httpx.Client, tmp_path: Path, way: str
+) -> None:
+    payload = tmp_path / "payload.json"
+    payload.write_text(json.dumps(PAYLOAD), encoding="utf-8")
+    expected = http.post("/services/job_chat", json=PAYLOAD).json()
+
+    result, log = openfn_apollo(server, "job_chat", payload, way)
+
+    assert result == expected
+    lines = ["Reading the job", "Searching the docs", "Thinking", "Writing code"] if way == "socket" else []
+    assert re.findall(r"\[APO\]\s+\S+\s+(.+)", re.sub(r"\x1b\[\d+m", "", log)) == lines
+
+
+@pytest.mark.parametrize("way", ["socket", "post"])
+@pytest.mark.parametrize(
+    ("service", "content", "code", "kind"),
+    [("job_chat", " ", 400, "BAD_REQUEST"), ("workflow_chat", "Hello", 404, "NOT_FOUND")],
+)
+def test_the_openfn_command_gets_errors_as_results(
+    server: ServerProcess, tmp_path: Path, way: str, service: str, content: str, code: int, kind: str
+) -> None:
+    payload = tmp_path / "payload.json"
+    payload.write_text(json.dumps({"content": content}), encoding="utf-8")
+
+    result, _ = openfn_apollo(server, service, payload, way)
+
+    assert (result["code"], result["type"]) == (code, kind)
 
 
 def palaver(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:

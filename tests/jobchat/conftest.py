@@ -1,4 +1,4 @@
-"""Job Chat in front of a fake Anthropic server, which the real SDK calls."""
+"""Job Chat in front of a fake Anthropic server, which the real SDK calls, and a fake npm registry."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -11,9 +11,16 @@ from palaver_jobchat import models
 from palaver_jobchat.service import build_workflow
 from palaver_jobchat.settings import Settings
 from palaver_jobchat.testing import FakeAnthropic
+from tests.jobchat.adaptors.fake_registry import FakeRegistry, run_registry
 from tests.jobchat.scenarios import ChatFactory
 
 KEY = "sk-ant-the-servers-own-key"
+
+
+@pytest.fixture
+async def registry() -> AsyncIterator[FakeRegistry]:
+    async with run_registry() as registry:
+        yield registry
 
 
 @pytest.fixture

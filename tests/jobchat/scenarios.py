@@ -92,7 +92,6 @@ def _text_with_note(warning: str) -> str:
 TWO_PLACES = "Edit 1 of 1 was not applied: its old code matches 2 places (lines 1 and 2)."
 NOT_FOUND = "Edit 1 of 1 was not applied: its old code is not in the job."
 UNREADABLE = "Edit 1 of 1 was not applied: it is malformed."
-TRUNCATED = "Edit 1 of 1 was not applied: the answer was cut off."
 DOES_NOT_PARSE = "The resulting code does not parse (line 1)."
 OVERLOADED = {"error": {"status": 529, "type": "overloaded_error", "message": "Overloaded"}}
 
@@ -315,30 +314,6 @@ SCENARIOS: dict[str, Scenario] = {
         "a();\n",
         [{"blocks": [{"text": "I'll do that."}, {"raw_tool": {"name": "edit_job", "json": '{"edi'}}]}, edit()],
         _failed_answer(_text_with_note(UNREADABLE), "malformed", UNREADABLE),
-    ),
-    "cut off in an edit": Scenario(
-        "a();\n",
-        [
-            {
-                "blocks": [
-                    {"text": "I'll do that."},
-                    {"raw_tool": {"name": "edit_job", "json": '{"edits":[{"action":"rewrite","new_code":"b()'}},
-                ],
-                "stop": "max_tokens",
-            }
-        ],
-        _failed_answer(
-            "I'll do that.\n\nNote: this answer was cut off at its length limit.", "truncated", TRUNCATED, USAGE
-        ),
-    ),
-    "cut off in the text": Scenario(
-        "a();\n",
-        [{"text": "It is", "stop": "max_tokens"}],
-        {
-            "response": "It is\n\nNote: this answer was cut off at its length limit.",
-            "suggested_code": None,
-            "usage": USAGE,
-        },
     ),
     "refused": Scenario(
         "a();\n",

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from palaver_jobchat.edit_report import EditedJob, application_status, code_edit, diff, warning
-from palaver_jobchat.edits import apply_edits, truncated_result
+from palaver_jobchat.edits import apply_edits
 from palaver_jobchat.javascript import Syntax, SyntaxProblem
 from palaver_jobchat.rules import Finding
 
@@ -65,7 +65,6 @@ def test_warning_has_a_sentence_for_each_problem() -> None:
     )
     assert text("a", {}) == "Edit 1 of 1 was not applied: it is malformed."
     assert text("a", EDITS[0]) == "Edit 1 of 1 was not applied: its old code is not in the job."
-    assert warning(EditedJob(truncated_result("a"))) == "Edit 1 of 1 was not applied: the answer was cut off."
     assert warning(EditedJob(apply_edits("b", [EDITS[2]]), Syntax(ok=False))) == (
         "The resulting code does not parse. The edits change nothing."
     )

@@ -14,7 +14,6 @@ from palaver_jobchat.edits import (
     apply_correction,
     apply_edits,
     requested_edits,
-    truncated_result,
 )
 
 
@@ -202,12 +201,6 @@ def test_requested_edits_keep_call_order_and_invalid_calls_are_malformed_edits()
 
     assert edits == [replace("a", "b"), None, None, 1]
     assert outcome_summaries(apply_edits("a", edits)) == ["applied exact", *["failed malformed"] * 3]
-
-
-def test_truncated_answer_counts_as_one_failed_edit() -> None:
-    assert truncated_result("a") == EditResult(
-        job="a", code="a", outcomes=(EditOutcome(state="failed", reason="truncated"),)
-    )
 
 
 # Corrections.

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from palaver_jobchat.adaptors.entries import AdaptorDocs, Entry, select_entries
 from palaver_jobchat.adaptors.names import Adaptor
 from palaver_jobchat.docs.search import SearchResult
-from palaver_jobchat.payload import JobContext, Payload, Turn
+from palaver_jobchat.payload import JobContext, Payload, PreviousTopic, Turn
 from palaver_jobchat.prompt import EDIT_JOB, OPENING, PRIMER, build_prompt, element
-from palaver_jobchat.redaction import redact_configuration
 
 CACHED = {"type": "ephemeral"}
 ENTRIES = (Entry("lend", "lend(book)", "lend(book)\nLends."), Entry("burn", "burn(book)", "burn(book)\nBurns."))
@@ -141,6 +140,44 @@ def test_prompt_states_when_docs_are_missing_or_of_another_version() -> None:
     )
 
 
+def question_text(payload: Payload, docs: AdaptorDocs | None = None) -> str:
+    return texts(build_prompt(payload, docs=docs).messages[-1]["content"])[0]
+
+
+def test_name_of_the_job_and_a_change_of_job_reach_the_model() -> None:
+    context = JobContext(page="send-visits")
+    moved = (
+        f"Since the previous question, the user has moved here from another job: {element('name', 'fetch')}\n"
+        "Earlier messages may be about that job."
+    )
+    name = f"The job's name: {element('name', 'send-visits')}"
+    history = (Turn("user", "[pg:fetch] how?"), Turn("assistant", "So."))
+
+    def sections(**fields: Any) -> list[str]:
+        return question_text(Payload(content="a", context=context, **fields)).split("\n\n")[:-1]
+
+    assert sections() == [name]
+    assert sections(previous_topic=PreviousTopic(page="send-visits")) == [name]
+    assert sections(previous_topic=PreviousTopic(page="fetch")) == [name, moved]
+    assert sections(history=history) == [name, moved]
+    assert sections(history=history, previous_topic=PreviousTopic(page="send-visits")) == [name]
+    assert element("name", "b") in question_text(Payload(content="[pg:b] now?", history=history))
+
+
+def test_change_of_the_adaptor_reaches_the_model() -> None:
+    before = PreviousTopic(adaptor="@openfn/language-http", version="6.5.4")
+    changed = "Since the previous question, the adaptor has changed. It was: " + element(
+        "name", "@openfn/language-http 6.5.4"
+    )
+
+    assert changed in question_text(Payload(content="a", previous_topic=before), DOCS)
+    assert "Earlier answers may not apply" in question_text(Payload(content="a", previous_topic=before), DOCS)
+    assert f"{changed}\nThe job has no adaptor now." in question_text(Payload(content="a", previous_topic=before))
+    same = PreviousTopic(adaptor="@openfn/language-library", version="1.2.0")
+    assert "has changed" not in question_text(Payload(content="a", previous_topic=same), DOCS)
+    assert "has changed" not in question_text(Payload(content="a", previous_topic=PreviousTopic(page="x")), DOCS)
+
+
 def test_blank_turns_and_page_marks_are_not_sent() -> None:
     history = (
         Turn("assistant", "Hello"),
@@ -181,29 +218,3 @@ def test_no_text_can_close_its_own_element(text: str) -> None:
 
     assert element("log", text) == f'<data-{mark} kind="log">{text}</data-{mark}>'
     assert f"</data-{mark}>" not in text
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            '{"configuration": {"password": "s3cret", "deep": {"a": "s3cret"}}, "data": {"configuration": "kept"}}',
-            '{"configuration":{"password":"[hidden]","deep":"[hidden]"},"data":{"configuration":"kept"}}',
-        ),
-        ('{"configuration":"s3cret"}', '{"configuration":"[hidden]"}'),
-        ('\ufeff{"configuration":["s3cret"]}', '{"configuration":"[hidden]"}'),
-        ('{"configuration":{"a":1},"configuration":{"b":2}}', '{"configuration":{"b":"[hidden]"}}'),
-        ('{"configuration": null}', '{"configuration": null}'),
-        ('{ "data": 1 }', '{ "data": 1 }'),
-        ('[{"configuration": 1}]', '[{"configuration": 1}]'),
-        ("not json", "not json"),
-    ],
-)
-def test_the_values_of_a_configuration_are_hidden(text: str, expected: str) -> None:
-    assert redact_configuration(text) == expected
-    assert (
-        "s3cret"
-        not in msgspec.json.encode(
-            build_prompt(Payload(content="a", context=JobContext(input=text, output=text)))
-        ).decode()
-    )

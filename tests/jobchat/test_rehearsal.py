@@ -6,6 +6,7 @@ import pytest
 
 from palaver.testing import client
 from palaver_jobchat import javascript
+from tests.jobchat.adaptors.fake_registry import FakeRegistry, package
 from tests.jobchat.scenarios import ChatFactory
 from tests.protocols.test_services import decode_events
 
@@ -26,6 +27,21 @@ async def test_a_rehearsal_needs_no_key_and_uses_none(create_chat: ChatFactory, 
     assert body["application_status"]["success"] is True
     assert body["meta"]["job_chat"]["model"] == "rehearsal"
     assert fake.requests == []
+
+
+async def test_a_rehearsal_downloads_nothing(create_chat: ChatFactory, registry: FakeRegistry) -> None:
+    registry.publish("http", {"6.5.4": package("one")})
+    workflow, _ = create_chat([{"text": "Yes."}], online=True, registry=registry.url)
+    payload = {"content": "why?", "context": {"adaptor": "http@6.5.4"}}
+
+    async with client(workflow) as http:
+        rehearsed = (await http.post("/services/job_chat", json={**payload, "rehearsal": True})).json()
+        requests_of_rehearsal = list(registry.requests)
+        answered = (await http.post("/services/job_chat", json=payload)).json()
+
+    assert requests_of_rehearsal == []
+    assert rehearsed["meta"]["job_chat"]["adaptor"]["source"] == "bundled"
+    assert "source" not in answered["meta"]["job_chat"]["adaptor"]
 
 
 async def test_stream_has_a_notice_that_the_answer_is_a_rehearsal(create_chat: ChatFactory) -> None:

@@ -90,9 +90,31 @@ async def test_meta_has_model_page_and_adaptor(create_chat: ChatFactory) -> None
             "model": "claude-sonnet-5-5",
             "finish": "stop",
             "page": "my_job",
-            "adaptor": {"name": "@openfn/language-http", "version": "6.5.4", "docs": "exact"},
+            "adaptor": {"name": "@openfn/language-http", "version": "6.5.4", "docs": "exact", "source": "bundled"},
         },
     }
+
+
+async def test_name_change_of_job_and_change_of_adaptor_reach_the_model(create_chat: ChatFactory) -> None:
+    workflow, fake = create_chat([{"text": "Yes."}] * 2)
+    first = {"content": "zzz", "context": {"adaptor": "http@6.5.4", "page_name": "fetch-patients"}}
+    second = {"content": "zzz", "context": {"adaptor": "dhis2@8.0.7", "page_name": "send-visits"}}
+
+    async with client(workflow) as http:
+        body = (await http.post("/services/job_chat", json=first)).json()
+        turn = {"history": body["history"], "meta": body["meta"]}
+        (await http.post("/services/job_chat", json={**second, **turn})).raise_for_status()
+
+    before, after = (request.body["messages"][-1]["content"][0]["text"] for request in fake.requests)
+    assert "fetch-patients" in before
+    assert "Since the previous question" not in before
+    assert "send-visits" in after
+    assert "the user has moved here from another job: " in after
+    assert "fetch-patients" in after
+    assert "the adaptor has changed" in after
+    assert "@openfn/language-http 6.5.4" in after
+    adaptor_text = fake.requests[0].body["system"][1]["text"]
+    assert "was written for this assistant and is not the adaptor's own documentation" in adaptor_text
 
 
 async def test_meta_reports_no_docs_without_an_adaptor(create_chat: ChatFactory) -> None:
@@ -117,6 +139,45 @@ async def test_empty_answer_of_the_model_is_a_failure(
 
     assert (body["code"], body["type"]) == (status, kind)
     assert body["details"] == {"stop_reason": code, "usage": USAGE}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"text": "It is", "stop": "max_tokens"},
+        {"text": "It is", "stop": "model_context_window_exceeded"},
+        {
+            "blocks": [
+                {"text": "It is"},
+                {"raw_tool": {"name": "edit_job", "json": '{"edits":[{"action":"rewrite","new_code":"b()'}},
+            ],
+            "stop": "max_tokens",
+        },
+    ],
+)
+async def test_truncated_answer_is_502_with_its_text(create_chat: ChatFactory, step: Any) -> None:
+    payload = {"content": "zzz", "context": {"expression": "a();\n"}, "suggest_code": True}
+    workflow, _ = create_chat([step, step])
+
+    async with client(workflow) as http:
+        answer = await http.post("/services/job_chat", json=payload)
+        streamed = await http.post("/services/job_chat/stream", json=payload)
+
+    assert answer.status_code == 502
+    assert answer.json() == {
+        "code": 502,
+        "type": "OUTPUT_TRUNCATED",
+        "message": "The model's answer was truncated at its output limit. "
+        "Ask for a shorter answer, or increase PALAVER_JOBCHAT_MAX_TOKENS.",
+        "details": {
+            "stop_reason": step.get("stop"),
+            "usage": USAGE,
+            "partial_response": "It is",
+        },
+    }
+    events = decode_events(streamed.content)
+    assert events[-1] == ("error", answer.json())
+    assert [event for event, _ in events if event in ("complete", "changes")] == []
 
 
 async def test_failure_includes_the_partial_response_and_usage(create_chat: ChatFactory) -> None:

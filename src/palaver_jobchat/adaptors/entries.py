@@ -35,6 +35,8 @@ class AdaptorDocs(msgspec.Struct, frozen=True, kw_only=True):
     state: Literal["exact", "nearest", "missing"] = "missing"
     docs_version: str | None = None
     """The version that the entries describe."""
+    is_bundled: bool = False
+    """Whether the entries come from a description included in Job Chat, not from the adaptor's package."""
     entries: tuple[Entry, ...] = ()
 
     def meta(self) -> dict[str, Any]:
@@ -44,6 +46,7 @@ class AdaptorDocs(msgspec.Struct, frozen=True, kw_only=True):
             **({"version": self.version} if self.version else {}),
             "docs": self.state,
             **({"docs_version": self.docs_version} if self.state == "nearest" else {}),
+            **({"source": "bundled"} if self.is_bundled else {}),
         }
 
 

@@ -1,4 +1,4 @@
-"""Look up an adaptor's description: in the operator's folder or URL, then in the npm registry.
+"""Look up an adaptor's description: in the operator's folder or URL, in the npm registry, then among the bundled ones.
 
 A source is a folder (`http@6.5.4.json` or `http/6.5.4/ast.json`) and, if it is remote, a way to fetch what the folder
 lacks. If no source has the requested version, the nearest lower one is used. Failures are never raised: the chat
@@ -74,9 +74,10 @@ def _load_file(path: Path, _inode: int, _changed: int, _size: int) -> tuple[Entr
 
 
 SAMPLES = Path(__file__).parent.parent / "data" / "adaptors"
-"""Descriptions that come with Job Chat, used if no folder is set."""
+"""Descriptions written for Job Chat, used if no folder is set and the registry cannot be reached."""
 
 Entries = tuple[Entry, ...]
+FoundEntries = tuple[Entries, "_Source"]
 _MAX_FETCHED = 64
 
 
@@ -125,28 +126,32 @@ class AdaptorLibrary:
         version = await self._resolve_version(short, adaptor, options)
         if version is None:
             return missing
-        if (entries := await self._find_exact(short, version, options)) is not None:
-            return AdaptorDocs(adaptor=adaptor, version=version, state="exact", docs_version=version, entries=entries)
-        if nearest := await self._find_nearest(short, version, options):
-            return AdaptorDocs(
-                adaptor=adaptor, version=version, state="nearest", docs_version=nearest[0], entries=nearest[1]
-            )
-        return msgspec.structs.replace(missing, version=version)
+        state, docs_version = "exact", version
+        found = await self._find_exact(short, version, options)
+        if found is None and (nearest := await self._find_nearest(short, version, options)):
+            state, (docs_version, found) = "nearest", nearest
+        if found is None:
+            return msgspec.structs.replace(missing, version=version)
+        return AdaptorDocs(
+            adaptor=adaptor,
+            version=version,
+            state=state,
+            docs_version=docs_version,
+            is_bundled=found[1].kind == "samples",
+            entries=found[0],
+        )
 
     def _create_sources(self, settings: Settings) -> list[_Source]:
         cache, location = settings.cache_folder, settings.adaptors
+        is_online = settings.online and settings.provider != "scripted"  # Scripted answers need no network.
+        registry = _Source("registry", cache / "npm", self._registry.fetch_description if is_online else None)
         if location.startswith(("http://", "https://")):
             # One folder per URL: the same name may have different content elsewhere.
             url_cache = cache / f"url-{sha256(location.encode()).hexdigest()[:12]}"
-            first = _Source("url", url_cache, partial(_fetch_from_url, location.rstrip("/")))
-        elif location:
-            first = _Source("folder", Path(location).expanduser())
-        else:
-            first = _Source("samples", SAMPLES)
-        return [
-            first,
-            _Source("registry", cache / "npm", self._registry.fetch_description if settings.online else None),
-        ]
+            return [_Source("url", url_cache, partial(_fetch_from_url, location.rstrip("/"))), registry]
+        if location:
+            return [_Source("folder", Path(location).expanduser()), registry]
+        return [registry, _Source("samples", SAMPLES)]
 
     async def _resolve_version(self, short: str, adaptor: Adaptor, options: _LookupOptions) -> str | None:
         """Resolve the requested version to a number: by the operator's folder first, then by the registry."""
@@ -155,7 +160,7 @@ class AdaptorLibrary:
         for source in self._sources:
             if source.kind == "folder" and (version := choose_version(adaptor, await _local_versions([source], short))):
                 return version
-        if self._may_fetch(self._sources[-1], options):
+        if self._may_fetch_from_registry(options):
             package = await self._registry.get_package(short, options.deadline)
             if package and adaptor.version_kind == "newest" and package.latest in package.releases:
                 return package.latest
@@ -163,29 +168,32 @@ class AdaptorLibrary:
                 return version
         return choose_version(adaptor, await _local_versions(self._sources, short))
 
-    async def _find_exact(self, short: str, version: str, options: _LookupOptions) -> Entries | None:
+    async def _find_exact(self, short: str, version: str, options: _LookupOptions) -> FoundEntries | None:
         for source in self._sources:
             entries = await self._load_local(source, short, version)
             if entries is None and self._may_fetch(source, options):
                 entries = await self._fetch(source, short, version, options)
             if entries is not None:
-                return entries
+                return entries, source
         return None
 
-    async def _find_nearest(self, short: str, version: str, options: _LookupOptions) -> tuple[str, Entries] | None:
+    async def _find_nearest(self, short: str, version: str, options: _LookupOptions) -> tuple[str, FoundEntries] | None:
         local_versions = await _local_versions(self._sources, short)
-        package = self._registry.cached_package(short) if self._may_fetch(self._sources[-1], options) else None
+        package = self._registry.cached_package(short) if self._may_fetch_from_registry(options) else None
         # If the registry has the version, fetching it has failed, and so would another.
         offered = set(package.releases) if package and version not in package.releases else set[str]()
         candidate: str | None = version
         while candidate := nearest_version(candidate, {*local_versions, *offered}):
             if candidate in offered:
-                entries, offered = await self._find_exact(short, candidate, options), set[str]()  # One try is enough.
+                found, offered = await self._find_exact(short, candidate, options), set[str]()  # One try is enough.
             else:
-                entries = await self._find_exact(short, candidate, msgspec.structs.replace(options, download=False))
-            if entries is not None:
-                return candidate, entries
+                found = await self._find_exact(short, candidate, msgspec.structs.replace(options, download=False))
+            if found is not None:
+                return candidate, found
         return None
+
+    def _may_fetch_from_registry(self, options: _LookupOptions) -> bool:
+        return any(source.kind == "registry" and self._may_fetch(source, options) for source in self._sources)
 
     def _may_fetch(self, source: _Source, options: _LookupOptions) -> bool:
         return source.fetch is not None and (options.download or source.kind == "url")
@@ -249,7 +257,8 @@ def format_docs(docs: AdaptorDocs, *, full: bool = False) -> str:
     """Render docs for a terminal: signatures, or full entries."""
     separator, parts = ("\n\n", [e.text for e in docs.entries]) if full else ("\n", [e.signature for e in docs.entries])
     title = " ".join(filter(None, [docs.adaptor.name, docs.version]))
-    return f"{title}\n{_state_line(docs)}\n" + (f"\n{separator.join(parts)}\n" if parts else "")
+    source = "source: included in Job Chat, not the adaptor's own\n" if docs.is_bundled else ""
+    return f"{title}\n{_state_line(docs)}\n{source}" + (f"\n{separator.join(parts)}\n" if parts else "")
 
 
 def _state_line(docs: AdaptorDocs) -> str:

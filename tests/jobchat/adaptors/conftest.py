@@ -1,17 +1,10 @@
-"""A fake registry, and a folder of descriptions."""
+"""A folder of descriptions."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.jobchat.adaptors.fake_registry import FakeRegistry, describe, run_registry
-
-
-@pytest.fixture
-async def registry() -> AsyncIterator[FakeRegistry]:
-    async with run_registry() as registry:
-        yield registry
+from tests.jobchat.adaptors.fake_registry import describe
 
 
 @pytest.fixture

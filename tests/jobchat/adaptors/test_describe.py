@@ -43,7 +43,11 @@ async def test_describe_adaptor_looks_up_a_short_name(tmp_path: Path) -> None:
 
     lines = (await describe_adaptor(library, "dhis2")).splitlines()
 
-    assert lines[:2] == ["@openfn/language-dhis2 8.0.7", "docs: exact"]
+    assert lines[:3] == [
+        "@openfn/language-dhis2 8.0.7",
+        "docs: exact",
+        "source: included in Job Chat, not the adaptor's own",
+    ]
     assert "get(path: string, params?: object): Operation" in lines
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ async def test_bundled_samples_are_used_without_a_folder(tmp_path: Path) -> None
 
     docs = await library.look_up("http")
 
-    assert (docs.version, docs.state) == ("7.2.10", "exact")
+    assert (docs.version, docs.state, docs.is_bundled) == ("7.2.10", "exact", True)
     assert {path.stem for path in SAMPLES.glob("*.json")} == {
         "http@6.0.0",
         "http@6.5.4",
@@ -71,15 +72,28 @@ async def test_bundled_samples_are_used_without_a_folder(tmp_path: Path) -> None
     }
 
 
-async def test_latest_version_of_the_registry_takes_precedence_over_a_sample(
-    tmp_path: Path, registry: FakeRegistry
-) -> None:
+async def test_registry_takes_precedence_over_a_sample(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("http", {"6.5.4": ONE, "7.0.0": TWO})
     library = LibraryHarness(tmp_path, registry.url, adaptors="")
 
     assert await library.look_up_names("http") == ({"version": "7.0.0", "docs": "exact"}, ["two"])
+    assert await library.look_up_names("http@6.5.4") == ({"version": "6.5.4", "docs": "exact"}, ["one"])
     assert (await library.look_up("http@6")).entries == (await library.look_up("http@6.5.4")).entries
-    assert library.progress == ["Looking up http@7.0.0"]
+    assert library.progress == ["Looking up http@7.0.0", "Looking up http@6.5.4"]
+
+
+async def test_sample_is_used_and_labelled_if_the_registry_lacks_the_version(
+    tmp_path: Path, registry: FakeRegistry
+) -> None:
+    registry.publish("http", {"7.0.0": TWO})
+    library = LibraryHarness(tmp_path, registry.url, adaptors="")
+
+    exact, names = await library.look_up_names("http@6.5.4")
+    nearest, _ = await library.look_up_names("http@6.5.9")
+
+    assert exact == {"version": "6.5.4", "docs": "exact", "source": "bundled"}
+    assert "post" in names
+    assert nearest == {"version": "6.5.9", "docs": "nearest", "docs_version": "6.5.4", "source": "bundled"}
 
 
 async def test_version_is_fetched_once_and_cached_on_disk(tmp_path: Path, registry: FakeRegistry) -> None:
@@ -96,12 +110,14 @@ async def test_version_is_fetched_once_and_cached_on_disk(tmp_path: Path, regist
     assert (tmp_path / "cache" / "npm" / "library@1.0.0.json").read_bytes() == describe("one")
 
 
-@pytest.mark.parametrize(("online", "download"), [(False, True), (True, False)])
-async def test_nothing_is_fetched_if_offline_or_if_the_caller_forbids_downloads(
-    tmp_path: Path, registry: FakeRegistry, online: bool, download: bool
+@pytest.mark.parametrize(
+    ("settings", "download"), [({"online": False}, True), ({"provider": "scripted"}, True), ({}, False)]
+)
+async def test_nothing_is_fetched_if_offline_or_scripted_or_if_the_caller_forbids_downloads(
+    tmp_path: Path, registry: FakeRegistry, settings: dict[str, Any], download: bool
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    library = LibraryHarness(tmp_path, registry.url, online=online)
+    library = LibraryHarness(tmp_path, registry.url, **settings)
 
     assert await library.look_up_names("library@1.0.0", download=download) == (MISSING, [])
     assert await library.look_up_names("library", download=download) == ({"docs": "missing"}, [])
