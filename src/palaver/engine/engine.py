@@ -16,6 +16,7 @@ from palaver.core.events import RunFailed, RunFinished, RunStarted
 from palaver.core.history_validation import DEFAULT_HISTORY_LIMITS, HistoryLimits, validate_history
 from palaver.core.ids import sortable_id
 from palaver.core.runs import LOCAL_ORIGIN, Call, Origin, RecordMode, RunLimits
+from palaver.engine.failures import FailureDisclosure
 from palaver.engine.files import FileFetch, FileFetcher
 from palaver.engine.recorder import MemoryRunStore, RunStore
 from palaver.engine.run import EventConsumer, Run, RunServices
@@ -118,8 +119,15 @@ class Engine:
     ) -> None:
         self.thread_pool = thread_pool or ThreadPool()
         self.is_draining = False
+        self.disclosure = FailureDisclosure(debug)
         self._services = RunServices(
-            store or MemoryRunStore(), self.thread_pool, now, debug, self._on_end, fetch or FileFetcher(), tracer
+            store or MemoryRunStore(),
+            self.thread_pool,
+            now,
+            self.disclosure,
+            self._on_end,
+            fetch or FileFetcher(),
+            tracer,
         )
         self._admission = admission
         self._limits = limits or RunLimits()

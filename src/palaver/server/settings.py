@@ -183,6 +183,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return _is_loopback(self.host)
 
     @property
+    def is_proxied(self) -> bool:
+        """Whether a reverse proxy, and so other machines, may reach a server on loopback."""
+        return bool(self.allowed_hosts or self.trusted_proxies or self.root_path)
+
+    @property
     def span_retention(self) -> RetentionPolicy:
         days_by_name = {name: project.trace_retention_days for name, project in self.projects.items()}
         project_days = {name: days for name, days in days_by_name.items() if days is not None}
