@@ -22,8 +22,9 @@ from palaver.engine.recorder import MemoryRunStore, RunStore
 from palaver.engine.run import EventConsumer, Run, RunServices
 from palaver.engine.tracing import RunTracer
 from palaver.errors import ShuttingDown
+from palaver.protocols.history_merge import PendingApprovals
 from palaver.workflows.thread_pool import ThreadPool
-from palaver.workflows.workflow import Limits, Producer, Workflow
+from palaver.workflows.workflow import FunctionWorkflow, Limits, Producer, Workflow
 
 _REFILL_BYTES = 2048
 
@@ -204,6 +205,8 @@ class Engine:
         self._check_available()
         system, limits = workflow.options.system, self._history_limits
         messages, warnings = validate_history(call.messages, system=system, limits=limits)
+        if isinstance(workflow, FunctionWorkflow) and not workflow.resumes:
+            PendingApprovals.check_history(call.messages)
         if messages is not call.messages:
             preface = 0 if system == "drop" else call.preface
             call = msgspec.structs.replace(call, messages=messages, preface=preface)
