@@ -66,6 +66,20 @@ def test_debug_mode_adds_an_unexpected_exception_to_the_message(error: BaseExcep
     assert failure_event(error, Run(), debug=True).message == message
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (LookupError("secret"), f"{GENERIC_MESSAGE} LookupError: secret. Trace: http://localhost/traces/7"),
+        (LookupError("Why?"), f"{GENERIC_MESSAGE} LookupError: Why? Trace: http://localhost/traces/7"),
+        (Failure("full", "No room."), "No room."),
+    ],
+)
+def test_the_message_may_end_with_the_address_of_the_trace(error: BaseException, message: str) -> None:
+    event = failure_event(error, Run(), debug=True, trace_url="http://localhost/traces/7")
+
+    assert event.message == message
+
+
 def test_an_unexpected_exception_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
     try:
         raise LookupError("secret")

@@ -131,9 +131,12 @@ def test_invalid_request_during_a_response_adds_no_second_response(server: Serve
     [
         ("GET /health?" + "a" * 9000, "", 414),
         ("GET /health", "x-long: " + "a" * 33_000 + "\r\n", 431),
+        ("GET /health", "x-long: " + "a" * 8193 + "\r\n", 431),
+        ("GET /health", "x-long: " + "a" * 8192 + "\r\n", 200),
+        ("GET /health", "".join(f"x-{n}: {'a' * 8000}\r\n" for n in range(4)), 200),
         ("GET /health", "".join(f"x-{n}: 1\r\n" for n in range(101)), 431),
     ],
-    ids=["url", "one header", "many headers"],
+    ids=["url", "all headers", "one header", "largest header", "large headers", "many headers"],
 )
 def test_large_urls_and_headers_are_refused(
     server: ServerProcess, line: str, headers: str, expected: int

@@ -167,6 +167,78 @@ async def test_approval_is_valid_only_in_its_own_conversation(http: httpx.AsyncC
     assert status_and_text(made_up) == (404, "approval_not_found")
 
 
+def ui_approval(name: str, arguments: Any) -> list[Any]:
+    part = {"type": "dynamic-tool", "toolName": "pay", "toolCallId": "call_pay", "input": arguments}
+    responses = {**part, "state": "approval-responded", "approval": {"id": name, "approved": True}}
+    return [
+        {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Pay."}]},
+        {"id": "a1", "role": "assistant", "parts": [responses]},
+    ]
+
+
+def own_approval(name: str, approve: bool = True) -> dict[str, Any]:
+    """An approval in our own message format."""
+    part = {"type": "data", "name": "approval-response", "value": {"id": name, "approve": approve}}
+    return {"role": "user", "parts": [part]}
+
+
+PAY_CALL = {"type": "function_call", "call_id": "call_pay", "name": "pay", "arguments": '{"euros": 5}'}
+PAY_REQUEST = {"type": "mcp_approval_request", "id": "call_pay", "name": "pay", "arguments": '{"euros": 5}'}
+OWN_REQUEST = {
+    "role": "assistant",
+    "parts": [
+        {"type": "tool-call", "call_id": "call_pay", "name": "pay", "arguments": '{"euros": 5}'},
+        {"type": "data", "name": "approval-request", "value": {"id": "call_pay", "call_id": "call_pay"}},
+    ],
+}
+UNANSWERED: dict[str, Any] = {
+    **{
+        path: [{"input": [approval()]}, {"input": [PAY_CALL, PAY_REQUEST, approval(), approval(approve=False)]}]
+        for path in ("v1/responses", "responses", "invocations")
+    },
+    **{
+        path: [
+            {"messages": [own_approval("call_pay")]},
+            {"messages": [OWN_REQUEST, own_approval("call_other")]},
+            {"messages": [OWN_REQUEST, own_approval("call_pay"), own_approval("call_pay", approve=False)]},
+        ]
+        for path in ("invoke", "run")
+    },
+    "api/chat": [
+        {"messages": [{"role": "user", "parts": [{"type": "data-approval-response", "data": {"id": "call_pay"}}]}]}
+    ],
+}
+
+
+@pytest.mark.parametrize("path", UNANSWERED)
+async def test_an_approval_in_the_body_that_answers_no_request_is_404(http: httpx.AsyncClient, path: str) -> None:
+    answers = [await http.post(f"/payer/{path}", json=body) for body in UNANSWERED[path]]
+
+    assert [answer.status_code for answer in answers] == [404] * len(UNANSWERED[path])
+    if path != "api/chat":  # Its errors are plain text.
+        assert all('"approval_not_found"' in answer.text for answer in answers)
+    assert RECEIVED == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("v1/responses", {"input": [PAY_CALL, PAY_REQUEST, approval()]}),
+        ("invocations", {"input": [PAY_CALL, PAY_REQUEST, approval()]}),
+        ("invoke", {"messages": [OWN_REQUEST, own_approval("call_pay")]}),
+        ("invoke", {"messages": [OWN_REQUEST, own_approval("call_pay"), own_approval("call_pay")]}),
+        ("api/chat", {"messages": ui_approval("call_pay", {"euros": 5})}),
+        ("api/chat", {"messages": ui_approval("approval_1", {"euros": 5})}),  # With an id of its own.
+    ],
+)
+async def test_an_approval_of_a_request_in_the_body_is_accepted(
+    http: httpx.AsyncClient, path: str, body: dict[str, Any]
+) -> None:
+    answer = await http.post(f"/payer/{path}", json=body)
+
+    assert (answer.status_code, "Paid: True." in answer.text) == (200, True)
+
+
 @pytest.mark.parametrize("kind", ["function_call", "mcp_approval_request"])
 async def test_approval_of_changed_arguments_is_rejected(http: httpx.AsyncClient, kind: str) -> None:  # S5.3
     first = await request_approval(http)
@@ -179,15 +251,6 @@ async def test_approval_of_changed_arguments_is_rejected(http: httpx.AsyncClient
 
     assert await approved('{"euros": 5000}') == (409, "stale_base")
     assert await approved('{"euros": 5}') == (200, "Paid: True.")
-
-
-def ui_approval(name: str, arguments: Any) -> list[Any]:
-    part = {"type": "dynamic-tool", "toolName": "pay", "toolCallId": "call_pay", "input": arguments}
-    responses = {**part, "state": "approval-responded", "approval": {"id": name, "approved": True}}
-    return [
-        {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Pay."}]},
-        {"id": "a1", "role": "assistant", "parts": [responses]},
-    ]
 
 
 async def test_approval_is_checked_in_a_ui_chat_of_a_thread(http: httpx.AsyncClient) -> None:  # S5.3

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -301,6 +302,57 @@ async def test_workflow_exception_is_reported_without_its_message(name: str) -> 
                 (run,) = set(re.findall(r"The workflow failed \(run (run_\w+)\)\.", answer.text))
                 events = await http.get(f"/api/runs/{run}/events")
                 assert [word for word in INTERNALS if word in answer.text + events.text] == [], path
+
+
+FAILING = """
+from palaver import chat
+
+@chat
+async def broken(messages):
+    raise LookupError("No such city: Atlantis")
+"""
+FAILING_CALLS: dict[str, dict[str, Any]] = {
+    "invoke": {"messages": []},
+    "v1/responses": {"input": "Hi."},
+    "v1/chat/completions": {"messages": [{"role": "user", "content": "Hi."}]},
+    "api/chat": {"messages": []},
+}
+
+
+def test_a_server_without_keys_on_loopback_shows_the_exception_and_its_trace(tmp_path: Path) -> None:  # S8.2
+    with (
+        server_process(tmp_path, FAILING, db=str(tmp_path / "palaver.db")) as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
+    ):
+        for path, body in FAILING_CALLS.items():
+            answer = http.post(f"/broken/{path}", json=body)
+            text = rf"\(run run_\w+\)\. LookupError: No such city: Atlantis\. Trace: {server.url}/(traces/[0-9a-f]+)"
+            shown = re.search(text, answer.text)
+            assert shown is not None, answer.text
+            deadline = time.monotonic() + 60
+            while http.get(f"/api/{shown[1]}").status_code != 200:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+
+@pytest.mark.parametrize("strangers", ["keys", "proxy"])
+def test_a_server_that_others_can_reach_shows_neither_exception_nor_trace(  # S8.2
+    tmp_path: Path, strangers: str
+) -> None:
+    database, headers = str(tmp_path / "palaver.db"), {}
+    if strangers == "keys":
+        command = [sys.executable, "-m", "palaver.cli", "key", "create", "--db", database]
+        key = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout.strip()
+        headers = {"authorization": f"Bearer {key}"}
+    settings = {"allowed_hosts": "palaver.example.org"} if strangers == "proxy" else {}
+    with (
+        server_process(tmp_path, FAILING, db=database, **settings) as server,
+        httpx.Client(base_url=server.url, headers=headers, trust_env=False, timeout=60) as http,
+    ):
+        for path, body in FAILING_CALLS.items():
+            text = http.post(f"/broken/{path}", json=body).text
+            assert re.search(r"The workflow failed \(run run_\w+\)\.", text), text
+            assert [word for word in ("LookupError", "Atlantis", "Trace") if word in text] == [], path
 
 
 async def test_internal_server_error_reveals_no_details(

@@ -122,13 +122,16 @@ def serve(
         registry = Registry(workflows, connections=connections, default=settings.default, evaluators=evaluators)
         server = Server(registry, settings, database=database, only_server=is_only_server, sources=sources)
         if inherited is not None:
+            port = inherited.listening.getsockname()[1]
+            server.disclose_failures(_server_url(settings, port))
             if inherited.is_announcer:
-                _announce(registry, settings, inherited.listening.getsockname()[1])
+                _announce(registry, settings, port)
             run_server(server, inherited.listening, started=inherited.report_ready, parent=inherited.parent_socket)
             return
         with database_failures():
             listener = open_socket(settings, or_next=use_next_port)
         port = listener.getsockname()[1]
+        server.disclose_failures(_server_url(settings, port))
         if on_started is not None:
             run_server(server, listener, started=lambda: on_started(_server_url(settings, port)))
             return

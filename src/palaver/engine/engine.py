@@ -16,13 +16,15 @@ from palaver.core.events import RunFailed, RunFinished, RunStarted
 from palaver.core.history_validation import DEFAULT_HISTORY_LIMITS, HistoryLimits, validate_history
 from palaver.core.ids import sortable_id
 from palaver.core.runs import LOCAL_ORIGIN, Call, Origin, RecordMode, RunLimits
+from palaver.engine.failures import FailureDisclosure
 from palaver.engine.files import FileFetch, FileFetcher
 from palaver.engine.recorder import MemoryRunStore, RunStore
 from palaver.engine.run import EventConsumer, Run, RunServices
 from palaver.engine.tracing import RunTracer
 from palaver.errors import ShuttingDown
+from palaver.protocols.history_merge import PendingApprovals
 from palaver.workflows.thread_pool import ThreadPool
-from palaver.workflows.workflow import Limits, Producer, Workflow
+from palaver.workflows.workflow import FunctionWorkflow, Limits, Producer, Workflow
 
 _REFILL_BYTES = 2048
 
@@ -118,8 +120,15 @@ class Engine:
     ) -> None:
         self.thread_pool = thread_pool or ThreadPool()
         self.is_draining = False
+        self.disclosure = FailureDisclosure(debug)
         self._services = RunServices(
-            store or MemoryRunStore(), self.thread_pool, now, debug, self._on_end, fetch or FileFetcher(), tracer
+            store or MemoryRunStore(),
+            self.thread_pool,
+            now,
+            self.disclosure,
+            self._on_end,
+            fetch or FileFetcher(),
+            tracer,
         )
         self._admission = admission
         self._limits = limits or RunLimits()
@@ -196,6 +205,8 @@ class Engine:
         self._check_available()
         system, limits = workflow.options.system, self._history_limits
         messages, warnings = validate_history(call.messages, system=system, limits=limits)
+        if isinstance(workflow, FunctionWorkflow) and not workflow.resumes:
+            PendingApprovals.check_history(call.messages)
         if messages is not call.messages:
             preface = 0 if system == "drop" else call.preface
             call = msgspec.structs.replace(call, messages=messages, preface=preface)

@@ -1,8 +1,9 @@
-"""Terminal events of failed runs. Foreign exceptions go to the log; readers only learn the id of the run."""
+"""Terminal events of failed runs. Foreign exceptions go to the log; strangers only learn the id of the run."""
 
 import logging
 import traceback
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -26,8 +27,29 @@ class RunIdentity(Protocol):
         ...
 
 
-def failure_event(error: BaseException, run: RunIdentity, *, debug: bool, secrets: Collection[str] = ()) -> RunFailed:
-    """Return the terminal event of a run that raised: a PalaverError keeps its message, others do not.
+@dataclass
+class FailureDisclosure:
+    """What callers learn about the exceptions of workflows. Shared by all runs of an engine."""
+
+    debug: bool = False
+    """Whether the operator wants callers to see them."""
+    is_local: Callable[[], bool] = lambda: False
+    """Whether all callers are on this machine, and need no API key."""
+    server_url: str = ""
+    """The address of the web interface, for links to traces."""
+
+    @property
+    def shows_exceptions(self) -> bool:
+        return self.debug or self.is_local()
+
+    def trace_url(self, trace: str) -> str:
+        return f"{self.server_url}/traces/{trace}" if self.server_url and self.is_local() else ""
+
+
+def failure_event(
+    error: BaseException, run: RunIdentity, *, debug: bool, trace_url: str = "", secrets: Collection[str] = ()
+) -> RunFailed:
+    """Return the terminal event of a run that raised: a PalaverError keeps its message, others only with `debug`.
 
     `secrets` are the caller's, which are masked wherever an exception repeats them.
     """
@@ -41,7 +63,11 @@ def failure_event(error: BaseException, run: RunIdentity, *, debug: bool, secret
     else:
         log.error("The workflow %s failed (run %s).", run.name, run.id, exc_info=error)
     message = f"The workflow failed (run {run.id})."
-    return RunFailed(code=WorkflowFailed.code, message=f"{message} {_describe(error, secrets)}" if debug else message)
+    if debug:
+        message = f"{message} {_describe(error, secrets)}"
+    if trace_url:
+        message = f"{message if message.endswith(('.', '!', '?')) else f'{message}.'} Trace: {trace_url}"
+    return RunFailed(code=WorkflowFailed.code, message=message)
 
 
 def sanitize_failure(failure: RunFailed, secrets: Collection[str] = ()) -> RunFailed:

@@ -24,7 +24,7 @@ from palaver.core.messages import File
 from palaver.core.model_options import TextFormat, find_format_mismatch, required_format
 from palaver.core.output_filters import StopReached, grammar_for
 from palaver.core.runs import Call, Origin, RunLimits
-from palaver.engine.failures import failure_event, sanitize_failure, unrecorded_end
+from palaver.engine.failures import FailureDisclosure, failure_event, sanitize_failure, unrecorded_end
 from palaver.engine.files import FileFetch
 from palaver.engine.recorder import RunHandedOver, RunStore
 from palaver.engine.tracing import RunTracer
@@ -55,7 +55,7 @@ class RunServices(NamedTuple):
     store: RunStore
     thread_pool: ThreadPool
     now: Callable[[], datetime]
-    debug: bool
+    disclosure: FailureDisclosure
     on_end: Callable[["Run"], None]
     """Called when a run is over."""
     fetch: FileFetch
@@ -169,7 +169,7 @@ class Run:
     def expire(self) -> None:
         """Stop the run because it exceeded its time limit."""
         error = RunTimeout(f"The run timed out after {self._limits.seconds:g} s.")
-        self.cancel(failure_event(error, self, debug=self._services.debug))
+        self.cancel(self._failure_event(error))
 
     def note_disconnect(self) -> None:
         """Note that the client disconnected. Does not cancel the run."""
@@ -320,7 +320,14 @@ class Run:
             task.uncancel()
         if self._requested_end is not None or was_cancelled:
             return self._requested_end or RunCancelled()
-        return failure_event(error, self, debug=self._services.debug, secrets=self._secrets)
+        return self._failure_event(error)
+
+    def _failure_event(self, error: BaseException) -> RunFailed:
+        disclosure, tracer = self._services.disclosure, self._services.tracer
+        is_traced = tracer is not None and tracer.is_traced(self.call)
+        trace_url = disclosure.trace_url(self.started.trace_id) if is_traced else ""
+        debug, secrets = disclosure.shows_exceptions, self._secrets
+        return failure_event(error, self, debug=debug, trace_url=trace_url, secrets=secrets)
 
     @property
     def _secrets(self) -> Sequence[str]:

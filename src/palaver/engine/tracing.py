@@ -249,6 +249,10 @@ class RunTracer:
 
     # Called by runs
 
+    def is_traced(self, call: Call) -> bool:
+        """Whether the trace of a run of this call is stored."""
+        return effective_record(call, self._content) != "off"
+
     def on_start(self, run: TracedRun) -> Callable[[], None] | None:
         """Make the run the current span and step listener of its task; returns the function that undoes this."""
         call, started = run.call, run.started

@@ -33,7 +33,7 @@ class AdoptedWorkflow(FunctionWorkflow):
     ) -> None:
         self.thing = thing
         self._place = place
-        self._resumes = resumes
+        self.resumes = resumes
         super().__init__(function, name=name, description=description, flags=dict(flags), options=options)
 
     @property
@@ -45,7 +45,7 @@ class AdoptedWorkflow(FunctionWorkflow):
         """Bind the call. Raises NotImplementedYet for an approval if the framework's run cannot be resumed."""
         last_parts = call.messages[-1].parts if call.messages else ()
         is_approval = any(isinstance(part, Data) and part.name == APPROVAL_RESPONSE for part in last_parts)
-        if is_approval and not self._resumes:
+        if is_approval and not self.resumes:
             raise NotImplementedYet(
                 f"{self.description.name} cannot resume after an approval because its run was not stored."
             )

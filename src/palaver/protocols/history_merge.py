@@ -1,6 +1,7 @@
 """Merge a client's messages into a stored history, and check approvals against it."""
 
 from collections.abc import Collection, Sequence
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -28,10 +29,24 @@ class PendingApprovals:
         self._paired_ids: dict[str, str] = {}
         self._answers: dict[str, object] = {}  # Without a later message: a failed turn may be sent again.
         for message in stored:
-            if message.role in ("assistant", "tool"):
-                self._answers.clear()
+            self._start_message(message)
             for part in message.parts:
                 self._add_part(part)
+
+    @classmethod
+    def check_history(cls, messages: Sequence[Message]) -> None:
+        """Raise ApprovalNotFound for an approval in a whole history that answers no request before it."""
+        pending = cls(())
+        for message in messages:
+            pending._start_message(message)
+            for part in message.parts:
+                if isinstance(part, Data) and part.name == APPROVAL_RESPONSE and not pending.is_copy(part):
+                    pending._require(part)
+                pending._add_part(part)
+
+    def _start_message(self, message: Message) -> None:
+        if message.role in ("assistant", "tool"):
+            self._answers.clear()
 
     def _add_part(self, part: object) -> None:
         match part:
@@ -78,6 +93,15 @@ class PendingApprovals:
         if original is None or _parse_arguments(original) == _parse_arguments(arguments):
             return set()
         return {name, self._paired_ids.get(name, name)}
+
+    def _require(self, part: Data) -> None:
+        """Raise for an approval that is not pending. AI SDK clients name the call if the approval has another id."""
+        name = _approval_id(part)
+        call_id = cast("dict[str, object]", part.value).get("call_id") if name else None
+        if name not in self._arguments and call_id not in self._arguments:
+            raise ApprovalNotFound(name)
+        if isinstance(call_id, str):
+            self._resolve(call_id)
 
     def _approve(self, name: str, changed: set[str]) -> None:
         if name not in self._arguments:

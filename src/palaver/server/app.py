@@ -248,6 +248,15 @@ class Server:
 
     # Start and stop
 
+    def disclose_failures(self, url: str) -> None:
+        """Show exceptions of workflows, with links to their traces, while no key is needed; `url` is our address.
+
+        Only for a process that has opened the port itself: behind another server, callers may be anywhere.
+        """
+        if not self.settings.is_proxied:
+            disclosure = self.engine.disclosure
+            disclosure.server_url, disclosure.is_local = url, lambda: self.authenticator.is_keyless
+
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()

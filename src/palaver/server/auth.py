@@ -236,6 +236,8 @@ class Authenticator:
         self._is_loopback = settings.is_loopback
         self._monotonic = monotonic
         self._has_keys = False
+        self.is_keyless = False
+        """Whether the last request needed no key: there is none, and only this machine can reach the server."""
         self._any_key: TTLCache[str, bool] = TTLCache(self._load_any_key, monotonic=monotonic)
         self._keys: TTLCache[str, ApiKey] = TTLCache(self._load_keys, monotonic=monotonic)
         self._sessions: TTLCache[bytes, LoginSession] = TTLCache(self._load_sessions, monotonic=monotonic)
@@ -264,6 +266,7 @@ class Authenticator:
         """Whether a key was ever created, by any process."""
         if not self._has_keys and await self._any_key.get(""):
             self._has_keys = True
+        self.is_keyless = self._is_loopback and not self._has_keys
         return self._has_keys
 
     async def caller_of_key(self, text: str) -> Caller | None:

@@ -96,6 +96,8 @@ def _last_value(headers: Mapping[bytes, list[bytes]], name: bytes) -> bytes:
     return headers.get(name, [b""])[-1].strip()
 
 
+MAX_HEADER_BYTES = 8 * 1024
+"""Maximum length of one header's value."""
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -157,8 +159,14 @@ def _check_size(exchange: Exchange, settings: Settings) -> None:
     if url_bytes > settings.max_url:
         raise TooLarge(f"The URL exceeds the limit of {settings.max_url:,} bytes.", part="url")
     headers = exchange.scope["headers"]
-    if len(headers) > 100 or sum(map(len, chain.from_iterable(headers))) > settings.max_headers:
+    size = sum(map(len, chain.from_iterable(headers)))
+    if len(headers) > 100 or size > settings.max_headers:
         raise TooLarge(
             f"The request exceeds the limit of 100 headers or {settings.max_headers:,} bytes of headers.",
             part="headers",
         )
+    if size > MAX_HEADER_BYTES:
+        for name, value in headers:
+            if len(value) > MAX_HEADER_BYTES:
+                message = f"The header {name.decode('latin-1')[:80]} exceeds the limit of {MAX_HEADER_BYTES:,} bytes."
+                raise TooLarge(message, part="headers")

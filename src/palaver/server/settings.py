@@ -71,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_url: int = 8 * KIB
     """Maximum length of a path with its query, in bytes (414 if exceeded)."""
     max_headers: int = 32 * KIB
-    """Maximum size of all request headers, in bytes; at most 100 headers are accepted (431 if exceeded)."""
+    """Maximum size of all request headers, in bytes; at most 100 headers, of at most 8 KiB each (431 if exceeded)."""
     max_json_depth: int = json.MAX_DEPTH
     """Maximum nesting depth of a JSON body (400 if exceeded)."""
     max_json_keys: int = json.MAX_KEYS
@@ -181,6 +181,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         return _is_loopback(self.host)
+
+    @property
+    def is_proxied(self) -> bool:
+        """Whether a reverse proxy, and so other machines, may reach a server on loopback."""
+        return bool(self.allowed_hosts or self.trusted_proxies or self.root_path)
 
     @property
     def span_retention(self) -> RetentionPolicy:

@@ -108,6 +108,8 @@ class FunctionWorkflow:
 
     resolves_file_ids = True
     """Whether it can resolve ids of stored files in our own messages."""
+    resumes = False
+    """Whether it has a state of its own, which knows the approvals that it waits for."""
 
     def __init__(
         self,

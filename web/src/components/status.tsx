@@ -1,6 +1,7 @@
 /** Badges, spinners, empty and error states. */
 import { LoaderCircle } from 'lucide-react';
 import type { ReactNode } from 'react';
+import { Link } from 'wouter';
 import { cn } from '@/lib/cn';
 import { Button } from './button';
 
@@ -75,10 +76,24 @@ export function ErrorMessage({ error, children }: { error: unknown; children?: R
   return (
     <div role="alert" className="flex flex-wrap items-center gap-2 rounded-lg bg-bad-soft px-3 py-2 text-bad">
       <span className="min-w-0 grow wrap-anywhere" dir="auto">
-        {error instanceof Error ? error.message : String(error)}
+        <FailureText text={error instanceof Error ? error.message : String(error)} />
       </span>
       {children}
     </div>
+  );
+}
+
+/** A message. The address of a trace at its end, which a local server adds to failures, becomes a link on this page. */
+export function FailureText({ text }: { text: string }): ReactNode {
+  const [, message, path] = /^(.*) Trace: https?:\/\/\S+?(\/traces\/[0-9a-f]{32})$/s.exec(text) ?? [];
+  if (!message || !path) return text;
+  return (
+    <>
+      {message}{' '}
+      <Link href={path} className="underline underline-offset-2">
+        View trace
+      </Link>
+    </>
   );
 }
 

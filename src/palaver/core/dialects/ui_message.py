@@ -149,8 +149,10 @@ def _read_outcome(fields: Object, state: str | None, call_id: str) -> ToolResult
             return ToolResult(call_id, _DENIED, True)
         case "approval-responded":
             approval = dict_or_empty(fields.get("approval"))
+            approval_id = optional_str(approval.get("id")) or call_id
             decision = {"approve": approval.get("approved"), "reason": approval.get("reason")}
-            return Data(APPROVAL_RESPONSE, ensure_json({"id": optional_str(approval.get("id")) or call_id, **decision}))
+            call = {"call_id": call_id} if approval_id != call_id else {}
+            return Data(APPROVAL_RESPONSE, ensure_json({"id": approval_id, **call, **decision}))
         case _:
             return None  # Input incomplete, or waiting for output or approval.
 
