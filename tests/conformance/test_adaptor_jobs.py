@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from palaver_jobchat.adaptors import examples
-from palaver_jobchat.adaptors.entries import AdaptorDocs, decode_description, select_entries
+from palaver_jobchat.adaptors.entries import AdaptorDocs, Entry, decode_description, select_entries
 from palaver_jobchat.adaptors.library import SAMPLES, load_entries
 from palaver_jobchat.adaptors.names import Adaptor
 from palaver_jobchat.docs.index import SAMPLE_PAGES
@@ -226,6 +226,13 @@ def test_bundled_description_has_the_parameters_of_the_real_one(version: str, bu
     assert {entry.name: parameter_names(entry) for entry in entries if entry.name in requests} == {
         name: names for name, names in real.items() if name in requests
     }
+
+
+def test_bundled_description_of_version_7_has_all_functions_of_the_real_one() -> None:
+    def names(entries: Iterable[Entry] | None) -> set[str]:
+        return {entry.name for entry in entries or () if entry.kind == "function"}
+
+    assert names(load_entries(SAMPLES, "http", "7.2.10")) == names(real_docs("7.2.10").entries)
 
 
 def test_the_wrong_form_is_sent_as_data_and_the_rules_find_it(run_job: RunJob) -> None:
