@@ -64,8 +64,9 @@ def _tool_fields(fields: SpanFields, bodies: list[tuple[str, Object]]) -> SpanFi
         results = [answer for message in fields.messages_out or () for answer in message.tool_results]
         arguments = calls[0].parsed if calls else None
         result = results[0].output if results else None
-    texts = [dict_or_empty(part).get("text") for part in as_list(result)]
-    result = "".join(texts) if texts and all(isinstance(text, str) for text in texts) else result
+    texts = [text for part in as_list(result) if isinstance(text := dict_or_empty(part).get("text"), str)]
+    if texts and len(texts) == len(as_list(result)):
+        result = "".join(texts)
     return SpanFields(inputs=UNSET if arguments is None else arguments, outputs=UNSET if result is None else result)
 
 

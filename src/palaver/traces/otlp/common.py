@@ -29,12 +29,11 @@ def too_many_spans(limit: int) -> TooLarge:
 
 
 class RejectedSpan(msgspec.Struct, frozen=True):
-    index: int
-    """Index over all spans of the request."""
-    reason: str
+    """A span or log record that is not stored."""
 
-    def __str__(self) -> str:
-        return f"spans[{self.index}]: {self.reason}"
+    index: int
+    """Index over all spans or log records of the request."""
+    reason: str
 
 
 class SpanBatch(msgspec.Struct, frozen=True):
