@@ -299,7 +299,7 @@ def ingest_logs(request: TraceRequest, redact: RedactSpan, limits: RequestLimits
             encoded = _encode_events(redact(carrier).events)
         except Exception:  # As for spans: events that cannot be redacted are not stored.
             log.exception("Failed to process log records of span %s of trace %s", span_id, trace_id)
-            rejected.append(RejectedSpan(0, f"events of span {span_id} could not be processed"))
+            rejected.append(RejectedSpan(0, f"events of span {span_id} could not be processed", "logRecords"))
             continue
         rows.append(
             SpanLogRow(

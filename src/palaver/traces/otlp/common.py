@@ -34,6 +34,10 @@ class RejectedSpan(msgspec.Struct, frozen=True):
     index: int
     """Index over all spans or log records of the request."""
     reason: str
+    item: str = "spans"
+
+    def __str__(self) -> str:
+        return f"{self.item}[{self.index}]: {self.reason}"
 
 
 class SpanBatch(msgspec.Struct, frozen=True):

@@ -97,7 +97,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 Signal = Literal["traces", "logs"]
-_ITEM_NAMES: dict[Signal, str] = {"traces": "spans", "logs": "logRecords"}
+_REJECTED_COUNTS: dict[Signal, str] = {"traces": "rejectedSpans", "logs": "rejectedLogRecords"}
 
 
 class _PartialSuccess(msgspec.Struct, rename="camel"):
@@ -115,11 +115,10 @@ def encode_response(rejected: Sequence[RejectedSpan], wire_format: WireFormat, s
     """Encode the response of a request with the number of rejected spans or log records and the first reasons."""
     if not rejected:
         return b"{}" if wire_format == "json" else b""
-    name = _ITEM_NAMES[signal]
-    message = "; ".join(f"{name}[{one.index}]: {one.reason}" for one in rejected[:MAX_REASONS])
+    message = "; ".join(map(str, rejected[:MAX_REASONS]))
     if wire_format == "json":
-        count_name = f"rejected{name[0].upper()}{name[1:]}"
-        return _encode({"partialSuccess": {count_name: str(len(rejected)), "errorMessage": message}})
+        partial = {_REJECTED_COUNTS[signal]: str(len(rejected)), "errorMessage": message}
+        return _encode({"partialSuccess": partial})
     return encode_field(1, _varint_field(1, len(rejected)) + encode_field(2, message.encode()))
 
 

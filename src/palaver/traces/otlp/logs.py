@@ -56,7 +56,7 @@ def decode_logs(body: bytes, *, is_json: bool, received_at: datetime, max_record
             try:
                 event = decode()
             except (InvalidSpan, protobuf.MalformedMessage, DecodeError, *json.DECODE_ERRORS) as error:
-                rejected.append(RejectedSpan(index, _reason(error)))
+                rejected.append(RejectedSpan(index, _reason(error), "logRecords"))
                 continue
             if event is not None:
                 events.append(event)
