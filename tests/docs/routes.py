@@ -74,6 +74,7 @@ DESCRIPTIONS = {
     "services/{w}/stream": ("call a service and stream the answer", "services.md"),
     "services/{w}/README.md": ("README of a service", "services.md"),
     "v1/traces": ("receive spans over OTLP", "traces.md"),
+    "v1/logs": ("receive log records over OTLP, which hold messages of spans", "traces.md"),
     "api/public/otel/v1/traces": ("same as `/v1/traces`, for Langfuse's SDK", "traces.md"),
     "api/otlp/v1/traces": ("same as `/v1/traces`, for Agenta's SDK", "traces.md"),
     "health": ("liveness", "operation.md"),

@@ -136,8 +136,8 @@ async def test_other_media_types_are_rejected_with_415(kind: str) -> None:
         assert (answer.status_code, answer.headers["content-type"], answer.json()["code"]) == (415, JSON, 3)
 
 
-@pytest.mark.parametrize("path", ["/v1/logs", "/v1/metrics", "/echo/v1/traces", "/v1/traces/x"])
-async def test_logs_metrics_and_other_trace_paths_are_not_found(path: str) -> None:
+@pytest.mark.parametrize("path", ["/v1/metrics", "/echo/v1/traces", "/v1/traces/x"])
+async def test_metrics_and_other_trace_paths_are_not_found(path: str) -> None:
     async with traced_server() as backend:
         assert (await backend.http.post(path, content=b"{}", headers={"content-type": JSON})).status_code == 404
 

@@ -11,6 +11,7 @@ from palaver.storage import files, idempotency, retention
 from palaver.storage.database import Database
 from palaver.storage.spans import partitions as span_days
 from palaver.storage.spans import retention as span_retention
+from palaver.storage.spans import span_logs
 from palaver.storage.testsets import imports as testset_imports
 
 log = logging.getLogger("palaver.storage")
@@ -59,9 +60,11 @@ class RetentionTask:
         if self._run_days:
             await self._delete_all(retention.delete_old_runs, now - timedelta(days=self._run_days))
         await self._delete_spans(now.date())
+        await self._delete_all(span_logs.delete_expired, now)
         if self._database.path is None and self._database.kind == "sqlite":
             await self._delete_all(retention.delete_all_but_newest, _MAX_RUNS_IN_MEMORY)
             await self._delete_all(span_retention.delete_oldest, _MAX_SPANS_IN_MEMORY)
+            await self._delete_all(span_logs.delete_beyond, _MAX_SPANS_IN_MEMORY)
 
     async def _delete_spans(self, today: date) -> None:
         """Delete expired days, then the oldest days over the size limit; create upcoming partitions."""

@@ -35,7 +35,7 @@ Modules:
     web                    the built web page and its assets
     docs_site              the documentation site at /docs
     static_files           files of a built folder, with encodings, ETags and security headers
-    otlp_receiver          POST /v1/traces
+    otlp_receiver          POST /v1/traces and /v1/logs
     otlp_exporter          export of our own spans
     redaction              what is removed before anything is stored
     notifications          notices between processes and to open pages

@@ -180,7 +180,7 @@ class Server:
         if route.endpoint.kind == "page":
             return self.pages.response(exchange, route, path)
         if route.endpoint.kind == "traces":
-            return self.runtime.telemetry.receiver.response(exchange)
+            return self.runtime.telemetry.receiver.response(exchange, route.name)
         return self._endpoints.response(route.name)
 
     async def _handle_metadata(self, exchange: Exchange, route: RouteMatch) -> None:

@@ -1,7 +1,8 @@
-"""POST /v1/traces: the OTLP receiver. Responses are in the encoding of the request.
+"""POST /v1/traces and /v1/logs: the OTLP receiver. Responses are in the encoding of the request.
 
-200 means that the spans are stored. A temporary failure is 503, after which exporters retry. Spans that can never be
-stored are reported in a 200 (partial success), so that exporters don't retry.
+Of log records, the events of spans are kept, where some instrumentations put messages. 200 means that spans and events
+are stored. A temporary failure is 503, after which exporters retry. Spans that can never be stored are reported in a
+200 (partial success), so that exporters don't retry.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +19,10 @@ from palaver.traces.decode_worker import RequestDecoder
 from palaver.traces.writer import SpanWriter
 
 if TYPE_CHECKING:
-    from palaver.traces.otlp import WireFormat
+    from palaver.traces.ingest import TraceRequest
+    from palaver.traces.otlp import RejectedSpan, WireFormat
+    from palaver.traces.otlp.decompression import RequestLimits
+    from palaver.traces.otlp.http import Signal
 
 _RPC_CODES: Mapping[int, int] = {401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 429: 8, 500: 13, 503: 14}
 """google.rpc.Code by HTTP status."""
@@ -35,39 +39,59 @@ class OtlpReceiver:
         self._now = now
         self._settings = msgspec.structs.replace(settings, max_body=settings.otlp_max_body)
 
-    async def response(self, exchange: Exchange) -> HttpResponse:
-        """Store the spans of a request, in the caller's project."""
+    async def response(self, exchange: Exchange, path: str) -> HttpResponse:
+        """Store the spans or log records of a request, in the caller's project."""
         # Late: slow to import, and not every server receives spans. preload_decoder() has usually loaded it.
-        from palaver.traces.ingest import TraceRequest
-        from palaver.traces.otlp import RejectedSpan, encode_response, parse_media_type
-        from palaver.traces.otlp.decompression import RequestLimits
+        from palaver.traces.otlp import encode_response, parse_media_type
 
         media_type = exchange.headers.get("content-type", "")
         wire_format = parse_media_type(media_type)
         self._writer.check_capacity()
+        signal: Signal = "logs" if path.endswith("/logs") else "traces"
+        store = self._store_events if signal == "logs" else self._store_spans
+        try:
+            rejected = await store(await self._read_request(exchange, media_type))
+        except DiskFull as error:
+            raise Overloaded(error.message) from None  # Exporters retry after a 503 only.
+        return _otlp_response(200, encode_response(rejected, wire_format, signal), wire_format)
+
+    async def _read_request(self, exchange: Exchange, media_type: str) -> "TraceRequest":
+        from palaver.traces.ingest import TraceRequest
+
+        return TraceRequest(
+            project=exchange.caller.project,
+            body=await exchange.body(self._settings),
+            media_type=media_type,
+            encoding=exchange.headers.get("content-encoding"),
+            received_at=self._now(),
+        )
+
+    async def _store_spans(self, request: "TraceRequest") -> "list[RejectedSpan]":
+        from palaver.traces.otlp import RejectedSpan
+
+        with self._writer.reserve(len(request.body)):
+            ingested = await self._writer.run_in_thread(self._decoder.decode, request, self._limits())
+        del request  # Free the memory while the spans wait to be written.
+        unwritten_count = await self._writer.write(ingested.rows)
+        return [*ingested.rejected, *(RejectedSpan(0, "failed to store a span") for _ in range(unwritten_count))]
+
+    async def _store_events(self, request: "TraceRequest") -> "list[RejectedSpan]":
+        from palaver.traces.ingest import ingest_logs
+
+        with self._writer.reserve(len(request.body)):
+            ingested = await self._writer.run_in_thread(ingest_logs, request, self._writer.redact, self._limits())
+            await self._writer.write_events(ingested.rows)
+        return ingested.rejected
+
+    def _limits(self) -> "RequestLimits":
+        from palaver.traces.otlp.decompression import RequestLimits
+
         settings = self._settings
-        limits = RequestLimits(
+        return RequestLimits(
             compressed_bytes=settings.otlp_max_body,
             decompressed_bytes=settings.otlp_max_unpacked,
             ratio=settings.otlp_max_ratio,
         )
-        body = await exchange.body(settings)
-        with self._writer.reserve(len(body)):
-            trace_request = TraceRequest(
-                project=exchange.caller.project,
-                body=body,
-                media_type=media_type,
-                encoding=exchange.headers.get("content-encoding"),
-                received_at=self._now(),
-            )
-            ingested = await self._writer.run_in_thread(self._decoder.decode, trace_request, limits)
-        del trace_request, body  # Free the memory while the spans wait to be written.
-        try:
-            unwritten_count = await self._writer.write(ingested.rows)
-        except DiskFull as error:
-            raise Overloaded(error.message) from None  # Exporters retry after a 503 only.
-        rejected = [*ingested.rejected, *(RejectedSpan(0, "failed to store a span") for _ in range(unwritten_count))]
-        return _otlp_response(200, encode_response(rejected, wire_format), wire_format)
 
     async def close(self) -> None:
         """Write pending spans, and stop the threads and processes."""

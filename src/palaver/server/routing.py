@@ -182,9 +182,10 @@ SERVER_ROUTES: Mapping[str, Endpoint] = {
     for path in ("health", "ready", "livez", "version", "status", "metrics", "openapi.json")
 }
 OTLP_ROUTES: Mapping[str, Endpoint] = dict.fromkeys(
-    ("v1/traces", "api/public/otel/v1/traces", "api/otlp/v1/traces"), Endpoint("traces", ("POST",), status_column="b")
+    ("v1/traces", "v1/logs", "api/public/otel/v1/traces", "api/otlp/v1/traces"),
+    Endpoint("traces", ("POST",), status_column="b"),
 )
-"""OTLP spans, also on the paths to which the SDKs of Langfuse and Agenta send them."""
+"""OTLP spans and log records; spans also on the paths to which the SDKs of Langfuse and Agenta send them."""
 _OTLP_SUFFIXES = tuple(f"/{path}" for path in OTLP_ROUTES)
 _API = Endpoint("api", ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 _PAGE = Endpoint("page", _READ)

@@ -18,7 +18,7 @@ from sqlalchemy import (
 
 from palaver.storage.evaluations.tables import EVALUATION_TABLES, LIVE_TABLES, REVIEW_TABLES
 from palaver.storage.schema import Json, UtcTimestamp, metadata, partial_index, project_column, project_table
-from palaver.storage.spans.tables import span_bodies, span_days, spans
+from palaver.storage.spans.tables import span_bodies, span_days, span_logs, spans
 from palaver.storage.testsets.tables import TESTSET_TABLES
 
 # Access
@@ -337,5 +337,8 @@ views = project_table(
     Index("ix_views_of_page", "project", "page", "updated_at", "id"),
 )
 
-SUBPACKAGE_TABLES = (spans, span_bodies, span_days, *TESTSET_TABLES, *EVALUATION_TABLES, *REVIEW_TABLES, *LIVE_TABLES)
+SUBPACKAGE_TABLES = (
+    *(spans, span_bodies, span_logs, span_days),
+    *(*TESTSET_TABLES, *EVALUATION_TABLES, *REVIEW_TABLES, *LIVE_TABLES),
+)
 """Imported here so that `metadata` contains every table."""

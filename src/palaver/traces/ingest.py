@@ -19,10 +19,12 @@ from palaver.core.extraction.previews import ChatPreview, EmptyPreview, JsonPrev
 from palaver.core.extraction.truncation import grapheme_boundary, json_excerpt
 from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.storage.spans.full_text import normalize_words
+from palaver.storage.spans.span_logs import SpanLogRow
 from palaver.storage.spans.writes import SpanRow, compress_body
-from palaver.traces.model import RawSpan, Span
-from palaver.traces.otlp import RejectedSpan, decode_request
+from palaver.traces.model import RawSpan, Span, SpanEvent
+from palaver.traces.otlp import RejectedSpan, decode_log_request, decode_request
 from palaver.traces.otlp.decompression import DEFAULT_LIMITS, RequestLimits, decompress
+from palaver.traces.otlp.limits import MAX_EVENTS, MAX_SPAN_BYTES
 from palaver.traces.span_mapper import to_span
 
 MAX_INDEXED_CHARS = 256
@@ -235,7 +237,7 @@ log = logging.getLogger("palaver.traces")
 
 
 class TraceRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for /v1/traces, not yet decoded."""
+    """A request for /v1/traces or /v1/logs, not yet decoded."""
 
     project: str
     """From the sender's credential; nothing in the body can set it."""
@@ -266,6 +268,98 @@ def ingest_request(request: TraceRequest, redact: RedactSpan, limits: RequestLim
         else:
             rows.append(row)
     return IngestResult(rows, rejected, batch.pending)
+
+
+# Events from log records
+
+
+class LogIngestResult(msgspec.Struct, frozen=True):
+    rows: list[SpanLogRow]
+    rejected: list[RejectedSpan]
+
+
+def ingest_logs(request: TraceRequest, redact: RedactSpan, limits: RequestLimits = DEFAULT_LIMITS) -> LogIngestResult:
+    """Build the rows of a request for /v1/logs, one per span. Raises as `ingest_request` does."""
+    body = decompress(request.body, request.encoding, limits)
+    batch = decode_log_request(body, request.media_type, request.received_at, limits)
+    by_span: dict[tuple[str, str], list[SpanEvent]] = {}
+    for item in batch.events:
+        by_span.setdefault((item.trace_id, item.span_id), []).append(item.event)
+    rows: list[SpanLogRow] = []
+    rejected = list(batch.rejected)
+    for (trace_id, span_id), events in by_span.items():
+        carrier = Span(
+            project=request.project,
+            trace_id=trace_id,
+            span_id=span_id,
+            start=request.received_at,
+            events=tuple(events[:MAX_EVENTS]),
+        )
+        try:
+            encoded = _encode_events(redact(carrier).events)
+        except Exception:  # As for spans: events that cannot be redacted are not stored.
+            log.exception("Failed to process log records of span %s of trace %s", span_id, trace_id)
+            rejected.append(RejectedSpan(0, f"events of span {span_id} could not be processed", "logRecords"))
+            continue
+        rows.append(
+            SpanLogRow(
+                project=request.project,
+                trace_id=trace_id,
+                span_id=span_id,
+                received_at=request.received_at,
+                body=compress_body(encoded),
+            )
+        )
+    return LogIngestResult(rows, rejected)
+
+
+class _LoggedEvents(msgspec.Struct, frozen=True):
+    """An object, which `compress_body` requires."""
+
+    events: tuple[SpanEvent, ...]
+
+
+_decode_span = msgspec.json.Decoder(Span).decode
+_decode_events = msgspec.json.Decoder(_LoggedEvents).decode
+
+
+def _encode_events(events: tuple[SpanEvent, ...]) -> bytes:
+    return json.encode(_LoggedEvents(events))
+
+
+def rebuild_span(body: bytes, logged: Sequence[bytes], redact: RedactSpan) -> SpanRow | None:
+    """Build the row of a stored span anew, with further events; None if they change nothing or don't fit."""
+    span = _decode_span(body)
+    new = [event for encoded in logged for event in _decode_events(encoded).events if event not in span.events]
+    if not new or len(body) + sum(map(len, logged)) > MAX_SPAN_BYTES:
+        return None
+    events = sorted((*span.events, *new), key=lambda event: event.at or span.start)[:MAX_EVENTS]
+    raw = _raw_span(span, tuple(events))
+    is_own_run = span.run_id is not None
+    return _build_row_or_log(lambda: redact(to_span(raw, project=span.project, trusted=is_own_run)), span)
+
+
+def _raw_span(span: Span, events: tuple[SpanEvent, ...]) -> RawSpan:
+    """Return the span as it was decoded; of its resource, only the labels are stored."""
+    labels = {"service.name": span.service, "session.id": span.session, "user.id": span.user}
+    return RawSpan(
+        trace_id=span.trace_id,
+        span_id=span.span_id,
+        parent_id=span.parent_id,
+        name=span.name,
+        start=span.start,
+        duration_ms=span.duration_ms,
+        failed=span.status == "error",
+        status_message=span.status_message,
+        attributes=span.attributes,
+        resource={name: value for name, value in labels.items() if value is not None},
+        events=events,
+        links=span.links,
+        scope=span.scope,
+        dropped=span.dropped,
+        notes=span.notes,
+        redactions=span.redactions,
+    )
 
 
 def build_rows(spans: Iterable[Span], redact: RedactSpan) -> Sequence[SpanRow]:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from palaver.errors import Overloaded, PalaverError
 from palaver.storage.database import Database
-from palaver.storage.spans import writes as spans
+from palaver.storage.spans import span_logs
+from palaver.storage.spans.span_logs import SpanLogRow
 from palaver.storage.spans.writes import SpanRow
 
 if TYPE_CHECKING:
@@ -131,6 +132,11 @@ class SpanWriter:
             self._add(_PendingRows(chunk, size, future))
         return sum(await asyncio.gather(*futures))
 
+    async def write_events(self, rows: Sequence[SpanLogRow]) -> None:
+        """Store events from log records, in spans or until these arrive. Returns once they are durable."""
+        if rows:
+            await self._database.write(span_logs.insert_events, rows, today=self._now().date(), rebuild=self._rebuild)
+
     # Local runs
 
     def enqueue(self, new_spans: "Iterable[Span]") -> None:
@@ -231,7 +237,14 @@ class SpanWriter:
 
     async def _add_rows(self, rows: Sequence[SpanRow]) -> None:
         if rows:
-            await self._database.write(spans.insert_spans, rows, today=self._now().date())
+            await self._database.write(
+                span_logs.insert_spans_with_events, rows, today=self._now().date(), rebuild=self._rebuild
+            )
+
+    def _rebuild(self, body: bytes, logged: Sequence[bytes]) -> SpanRow | None:
+        from palaver.traces.ingest import rebuild_span
+
+        return rebuild_span(body, logged, self.redact)
 
     async def _write_bisected(self, rows: Sequence[SpanRow]) -> int:
         """Store rows by bisection; return how many could not be stored."""

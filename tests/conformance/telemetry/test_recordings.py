@@ -106,3 +106,28 @@ def test_logfire_spans_have_the_names_of_their_messages(view: ProjectView) -> No
         "Answer What is the weather in Oslo?",
         "Answer And in Bergen?",
     ]
+
+
+@pytest.mark.parametrize("logs_first", [True, False])
+def test_openai_instrumentation_of_opentelemetry_has_messages_in_logs(view: ProjectView, *, logs_first: bool) -> None:
+    replay(view, "openai_v2", logs_first=logs_first)
+
+    assert actual_view(view, "s-1") == expected_view("s-1", CALLS, user=None, tools=[[], []])
+
+
+@pytest.mark.parametrize("logs_first", [True, False])
+def test_adk_has_messages_in_logs(view: ProjectView, *, logs_first: bool) -> None:
+    replay(view, "adk_agent", logs_first=logs_first)
+
+    expected = expected_view(
+        "s-1",
+        ("workflow", ("agent", ("llm",), ("llm",), ("tool",))),
+        leading=[("system", 'Be brief.\n\nYou are an agent. Your internal name is "forecaster".')],
+        result=lambda output: {"result": output},
+        tools=[[tool_span(city, None, inputs=None)] for city in ("Oslo", "Bergen")],
+        workflow="forecaster",
+        model="gemini-2.5-flash",
+        provider="gcp.gemini",
+        user=None,
+    )
+    assert actual_view(view, "s-1") == expected

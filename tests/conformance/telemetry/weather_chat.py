@@ -3,6 +3,7 @@
 The user asks for the weather, the model calls a tool, the tool answers, and the model repeats the answer.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from tests.conformance.telemetry.trace_server import ProjectView
@@ -42,11 +43,12 @@ def expected_view(session: str, tree: Any, **differences: Any) -> dict[str, Any]
         "errors": 0,
     }
     row |= {name: differences[name] for name in ROW_FIELDS if name in differences}
+    result = differences.get("result", lambda output: output)
     first = [
         *differences.get("leading", [("system", "Be brief.")]),
-        *_turn("What is the weather in Oslo?", "Oslo", "4 °C"),
+        *_turn("What is the weather in Oslo?", "Oslo", "4 °C", result),
     ]
-    both = [*first, *_turn("And in Bergen?", "Bergen", "9 °C")]
+    both = [*first, *_turn("And in Bergen?", "Bergen", "9 °C", result)]
     in_, out = differences.get("in", "chat"), differences.get("out", "chat")
     return {
         "rows": [
@@ -70,11 +72,11 @@ def _tool(span: dict[str, Any]) -> dict[str, Any]:
     return {name: span[name] for name in ("tool", "inputs", "outputs")}
 
 
-def _turn(question: str, city: str, output: str) -> list[Any]:
+def _turn(question: str, city: str, output: str, result: Callable[[str], Any]) -> list[Any]:
     call_id = f"call_{city.lower()}"
     return [
         ("user", question),
         ("assistant", {"calls": "weather", "as": call_id, "with": {"city": city}}),
-        ("tool", {"answers": call_id, "with": output}),
+        ("tool", {"answers": call_id, "with": result(output)}),
         ("assistant", f"It is {output} in {city}."),
     ]

@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from palaver.errors import Overloaded, SettingsError
 from palaver.storage.driver_errors import translate_error
 
-SCHEMA_VERSION = "0005"
+SCHEMA_VERSION = "0006"
 """The schema version of this Palaver: the last of migrations/versions."""
 
 VERSION_LOCATIONS = ["palaver.storage:migrations/versions"]

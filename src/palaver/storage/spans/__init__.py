@@ -2,6 +2,7 @@
 
     tables      the tables of spans
     writes      insert and delete
+    span_logs   events from log records, joined to their spans
     partitions  days and their PostgreSQL partitions
     queries     lists of spans, traces and sessions
     filters     the filter language

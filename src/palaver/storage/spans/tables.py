@@ -162,6 +162,18 @@ span_bodies = project_table(
     postgresql_partition_by="RANGE (day)",
 )
 
+span_logs = project_table(
+    "span_logs",
+    Column("trace_id", _hex(32), nullable=False),
+    Column("span_id", _hex(16), nullable=False),
+    Column("digest", LargeBinary(16), nullable=False),  # Of the body: a record that is sent again is stored once.
+    Column("received_at", UtcTimestamp, nullable=False),
+    Column("body", LargeBinary, nullable=False),  # Events as JSON, redacted.
+    PrimaryKeyConstraint("project", "trace_id", "span_id", "digest"),
+    Index("ix_span_logs_received", "received_at"),
+)
+"""Events from log records whose span has not arrived."""
+
 span_days = project_table(  # The empty project counts all.
     "span_days",
     Column("day", Integer, nullable=False),

@@ -230,13 +230,30 @@ def _deduplicate(rows: Sequence[SpanRow]) -> list[SpanRow]:
     return list(latest.values())
 
 
-def _insert_batch(db: Connection, project: str, rows: Sequence[tuple[SpanRow, int]]) -> InsertCounts:
+def lock_project(db: Connection, project: str) -> None:
+    """Let no other process insert spans of a project until the transaction ends."""
     if db.dialect.name == "postgresql":
         db.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(project, _INSERT_LOCK_SEED))))
+
+
+def replace_spans(db: Connection, project: str, rows: Sequence[SpanRow], *, today: date) -> None:
+    """Replace stored spans, although the new ones ended at the same time."""
+    days = partitions.assign_days(db, project, [row.start for row in rows], today)
+    _insert_batch(db, project, list(zip(rows, days, strict=True)), replaces_equal=True)
+
+
+def _insert_batch(
+    db: Connection, project: str, rows: Sequence[tuple[SpanRow, int]], *, replaces_equal: bool = False
+) -> InsertCounts:
+    lock_project(db, project)
     heads = _load_heads(db, project, {row.trace_id for row, _ in rows})
     # A trace without a head has no spans: most spans need no lookup.
     existing = _load_existing(db, project, [row for row, _ in rows if row.trace_id in heads])
-    new = [(row, day) for row, day in rows if (old := existing.get(row.key)) is None or row.end > old.end]
+    new = [
+        (row, day)
+        for row, day in rows
+        if (old := existing.get(row.key)) is None or row.end > old.end or (replaces_equal and row.end == old.end)
+    ]
     replaced = [old for row, _ in new if (old := existing.get(row.key)) is not None]
     row_ids = _allocate_ids(db, len(new))  # Before deleting, so that followers see the replacements as new.
     if replaced:

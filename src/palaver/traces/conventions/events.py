@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from palaver.core.extraction import Prefer
-from palaver.core.json import Object, as_list, dict_or_empty, optional_str
+from palaver.core.json import Object, as_list, dict_or_empty
 from palaver.core.messages import Message
 from palaver.traces.conventions import gen_ai
 from palaver.traces.conventions.attributes import SpanFields, parse_container
@@ -64,9 +64,10 @@ def _tool_fields(fields: SpanFields, bodies: list[tuple[str, Object]]) -> SpanFi
         results = [answer for message in fields.messages_out or () for answer in message.tool_results]
         arguments = calls[0].parsed if calls else None
         result = results[0].output if results else None
-    texts = [optional_str(dict_or_empty(part).get("text")) for part in as_list(result)]
-    output: Any = "".join(text or "" for text in texts) if texts and None not in texts else result
-    return SpanFields(inputs=UNSET if arguments is None else arguments, outputs=UNSET if output is None else output)
+    texts = [text for part in as_list(result) if isinstance(text := dict_or_empty(part).get("text"), str)]
+    if texts and len(texts) == len(as_list(result)):
+        result = "".join(texts)
+    return SpanFields(inputs=UNSET if arguments is None else arguments, outputs=UNSET if result is None else result)
 
 
 def _merge_details(events: list[dict[str, Any]]) -> dict[str, Any]:

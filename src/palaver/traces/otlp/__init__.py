@@ -2,8 +2,9 @@
 
 Modules:
 
-    http           requests and responses of /v1/traces: media types, both formats
+    http           requests and responses of /v1/traces and /v1/logs: media types, both formats
     decompression  gzip within limits
+    logs           log records that are events of a span
     json           the JSON format
     protobuf       the protobuf format
     common         ids, times, batches and rejections, shared by both formats
@@ -15,6 +16,7 @@ from palaver.traces.otlp.http import (
     MEDIA_TYPES,
     EncodedRequest,
     WireFormat,
+    decode_log_request,
     decode_request,
     encode_error,
     encode_lines,
@@ -30,6 +32,7 @@ __all__ = [
     "RejectedSpan",
     "SpanBatch",
     "WireFormat",
+    "decode_log_request",
     "decode_request",
     "encode_error",
     "encode_lines",

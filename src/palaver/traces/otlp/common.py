@@ -29,12 +29,15 @@ def too_many_spans(limit: int) -> TooLarge:
 
 
 class RejectedSpan(msgspec.Struct, frozen=True):
+    """A span or log record that is not stored."""
+
     index: int
-    """Index over all spans of the request."""
+    """Index over all spans or log records of the request."""
     reason: str
+    item: str = "spans"
 
     def __str__(self) -> str:
-        return f"spans[{self.index}]: {self.reason}"
+        return f"{self.item}[{self.index}]: {self.reason}"
 
 
 class SpanBatch(msgspec.Struct, frozen=True):

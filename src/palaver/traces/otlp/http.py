@@ -1,4 +1,4 @@
-"""Requests and responses of /v1/traces: media types, content encodings, and both formats."""
+"""Requests and responses of /v1/traces and /v1/logs: media types, content encodings, and both formats."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -14,6 +14,7 @@ from palaver.traces.otlp import json, protobuf
 from palaver.traces.otlp.common import RejectedSpan, SpanBatch, SpanSource
 from palaver.traces.otlp.decompression import DEFAULT_LIMITS, RequestLimits
 from palaver.traces.otlp.json import encode_json_request, encode_json_span
+from palaver.traces.otlp.logs import LogBatch, decode_logs
 from palaver.traces.otlp.protobuf import encode_field, encode_protobuf_request, encode_protobuf_span, encode_varint
 
 WireFormat = Literal["protobuf", "json"]
@@ -80,11 +81,23 @@ def decode_request(
     return protobuf.decode(body, received_at, limits.max_spans)
 
 
+def decode_log_request(
+    body: bytes, media_type: str, received_at: datetime, limits: RequestLimits = DEFAULT_LIMITS
+) -> LogBatch:
+    """Decode the events in a decompressed body of log records. Raises as `decode_request` does."""
+    is_json = parse_media_type(media_type) == "json"
+    return decode_logs(body, is_json=is_json, received_at=received_at, max_records=limits.max_spans)
+
+
 MEDIA_TYPES: dict[WireFormat, str] = {"protobuf": "application/x-protobuf", "json": "application/json"}
 MAX_REASONS = 5
 INVALID_ARGUMENT = 3
 """A google.rpc.Code: the client must not resend."""
 _encode = msgspec.json.Encoder().encode
+
+
+Signal = Literal["traces", "logs"]
+_REJECTED_COUNTS: dict[Signal, str] = {"traces": "rejectedSpans", "logs": "rejectedLogRecords"}
 
 
 class _PartialSuccess(msgspec.Struct, rename="camel"):
@@ -98,13 +111,14 @@ class _ExportResponse(msgspec.Struct, rename="camel"):
 _decode_response = msgspec.json.Decoder(_ExportResponse).decode
 
 
-def encode_response(rejected: Sequence[RejectedSpan], wire_format: WireFormat) -> bytes:
-    """Encode an ExportTraceServiceResponse with the number of rejected spans and the first reasons."""
+def encode_response(rejected: Sequence[RejectedSpan], wire_format: WireFormat, signal: Signal = "traces") -> bytes:
+    """Encode the response of a request with the number of rejected spans or log records and the first reasons."""
     if not rejected:
         return b"{}" if wire_format == "json" else b""
     message = "; ".join(map(str, rejected[:MAX_REASONS]))
     if wire_format == "json":
-        return _encode({"partialSuccess": {"rejectedSpans": str(len(rejected)), "errorMessage": message}})
+        partial = {_REJECTED_COUNTS[signal]: str(len(rejected)), "errorMessage": message}
+        return _encode({"partialSuccess": partial})
     return encode_field(1, _varint_field(1, len(rejected)) + encode_field(2, message.encode()))
 
 

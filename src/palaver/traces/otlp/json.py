@@ -9,7 +9,7 @@ from binascii import Error as Base64Error
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -34,23 +34,24 @@ from palaver.traces.otlp.limits import (
     truncate_text,
 )
 
+_R = TypeVar("_R")
 Int64 = int | str | float | None
 """A 64-bit number: text by the specification, a number from many senders."""
 
 
-class _OtlpStruct(msgspec.Struct, rename="camel", gc=False):
+class OtlpStruct(msgspec.Struct, rename="camel", gc=False):
     """Base of OTLP's messages. null means that a field is absent."""
 
 
-class ArrayValue(_OtlpStruct):
+class ArrayValue(OtlpStruct):
     values: "list[AnyValue | None] | None" = None
 
 
-class KeyValueList(_OtlpStruct):
+class KeyValueList(OtlpStruct):
     values: "list[KeyValue] | None" = None
 
 
-class AnyValue(_OtlpStruct, omit_defaults=True):
+class AnyValue(OtlpStruct, omit_defaults=True):
     """A value; at most one field is set."""
 
     string_value: str | None = None
@@ -62,31 +63,31 @@ class AnyValue(_OtlpStruct, omit_defaults=True):
     bytes_value: str | None = None
 
 
-class KeyValue(_OtlpStruct):
+class KeyValue(OtlpStruct):
     key: str | None = None
     value: AnyValue | None = None
 
 
-class JsonEvent(_OtlpStruct):
+class JsonEvent(OtlpStruct):
     time_unix_nano: Int64 = None
     name: str | None = None
     attributes: list[KeyValue] | None = None
     dropped_attributes_count: Int64 = None
 
 
-class JsonLink(_OtlpStruct):
+class JsonLink(OtlpStruct):
     trace_id: str | None = None
     span_id: str | None = None
     attributes: list[KeyValue] | None = None
     dropped_attributes_count: Int64 = None
 
 
-class JsonStatus(_OtlpStruct):
+class JsonStatus(OtlpStruct):
     code: int | str | None = None
     message: str | None = None
 
 
-class PalaverFields(_OtlpStruct, omit_defaults=True):
+class PalaverFields(OtlpStruct, omit_defaults=True):
     """Palaver's own fields in an export; other readers ignore them."""
 
     notes: list[str] | None = None
@@ -94,7 +95,7 @@ class PalaverFields(_OtlpStruct, omit_defaults=True):
     redactions: list[Redaction] | None = None
 
 
-class JsonSpan(_OtlpStruct, omit_defaults=True):
+class JsonSpan(OtlpStruct, omit_defaults=True):
     trace_id: str | None = None
     span_id: str | None = None
     parent_span_id: str | None = None
@@ -117,27 +118,27 @@ class JsonSpanWithKind(JsonSpan, omit_defaults=True):
     kind: int | None = None
 
 
-class Resource(_OtlpStruct):
+class Resource(OtlpStruct):
     attributes: list[KeyValue] | None = None
 
 
-class Scope(_OtlpStruct):
+class Scope(OtlpStruct):
     name: str | None = None
 
 
-class ScopeSpans(_OtlpStruct):
+class ScopeSpans(OtlpStruct):
     """The spans of one instrumentation library, each decoded by itself."""
 
     scope: Scope | None = None
     spans: list[msgspec.Raw] | None = None
 
 
-class ResourceSpans(_OtlpStruct):
+class ResourceSpans(OtlpStruct):
     resource: Resource | None = None
     scope_spans: list[ScopeSpans] | None = None
 
 
-class ExportRequest(_OtlpStruct):
+class ExportRequest(OtlpStruct):
     resource_spans: list[ResourceSpans] | None = None
 
 
@@ -149,17 +150,15 @@ _ERROR_CODES = frozenset({2, "2", "STATUS_CODE_ERROR"})
 _MAX_ESCAPES = 1_000_000
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL)
-_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError)
-_decode_json_request = msgspec.json.Decoder(ExportRequest).decode
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError)
+_request_decoder = msgspec.json.Decoder(ExportRequest)
 _decode_json_span = msgspec.json.Decoder(JsonSpan).decode
 _encode = msgspec.json.Encoder().encode
 
 
 def decode(body: bytes, received_at: datetime, max_spans: int) -> common.SpanBatch:
     """Decode up to `max_spans` spans. Raises InvalidBody or TooLarge."""
-    if len(body) > _LARGE_BODY_BYTES and _count_objects(body) * _MIN_BYTES_PER_OBJECT > len(body):
-        raise TooLarge("The body consists mostly of empty objects.")
-    request = _decode_request(body)
+    request = decode_request(body, _request_decoder, "ExportTraceServiceRequest")
     spans: list[RawSpan] = []
     rejected: list[common.RejectedSpan] = []
     budget = ValueBudget()
@@ -174,8 +173,8 @@ def decode(body: bytes, received_at: datetime, max_spans: int) -> common.SpanBat
                 count += 1
                 try:
                     span = _decode_span(raw, context, budget)
-                except (common.InvalidSpan, *_DECODE_ERRORS) as error:
-                    rejected.append(common.RejectedSpan(count - 1, _reason(error)))
+                except (common.InvalidSpan, *DECODE_ERRORS) as error:
+                    rejected.append(common.RejectedSpan(count - 1, error_reason(error)))
                     continue
                 if span is None:
                     pending += 1
@@ -184,20 +183,23 @@ def decode(body: bytes, received_at: datetime, max_spans: int) -> common.SpanBat
     return common.SpanBatch(spans, rejected, pending)
 
 
-def _decode_request(body: bytes) -> ExportRequest:
+def decode_request(body: bytes, decoder: msgspec.json.Decoder[_R], message_name: str) -> _R:
+    """Decode a request. Raises InvalidBody or TooLarge."""
+    if len(body) > _LARGE_BODY_BYTES and _count_objects(body) * _MIN_BYTES_PER_OBJECT > len(body):
+        raise TooLarge("The body consists mostly of empty objects.")
     try:
         try:
-            return _decode_json_request(body)
+            return decoder.decode(body)
         except msgspec.DecodeError:
             if not _SURROGATE.search(body) or body.count(b"\\") > _MAX_ESCAPES:
                 raise
             # JavaScript may cut a text inside a surrogate pair and send the remaining half.
-            return _decode_json_request(_ESCAPE.sub(lambda match: b"\\ufffd" if match["lone"] else match[0], body))
-    except _DECODE_ERRORS as error:
-        raise InvalidBody(f"The body is not a valid ExportTraceServiceRequest: {_reason(error)}.") from None
+            return decoder.decode(_ESCAPE.sub(lambda match: b"\\ufffd" if match["lone"] else match[0], body))
+    except DECODE_ERRORS as error:
+        raise InvalidBody(f"The body is not a valid {message_name}: {error_reason(error)}.") from None
 
 
-def _reason(error: Exception) -> str:
+def error_reason(error: Exception) -> str:
     match error:
         case UnicodeError():
             return "invalid UTF-8"
@@ -213,7 +215,7 @@ def _reason(error: Exception) -> str:
 def _decode_resource(raw: Resource | None, budget: ValueBudget) -> dict[str, Any]:
     """Return the resource's attributes. Losses are not reported, as no span stores them."""
     try:
-        return _decode_attributes(raw.attributes if raw else None, Losses(budget))
+        return decode_attributes(raw.attributes if raw else None, Losses(budget))
     except common.InvalidSpan as error:
         raise InvalidBody(f"The body is not a valid ExportTraceServiceRequest: invalid resource: {error}.") from None
 
@@ -223,17 +225,15 @@ def _decode_scope(raw: Scope | None) -> str | None:
 
 
 def _decode_span(data: msgspec.Raw, context: common.SpanContext, budget: ValueBudget) -> RawSpan | None:
-    view = memoryview(data)
-    if len(view) > 3 * _MAX_SPAN_OBJECTS and _count_objects(bytes(view)) > _MAX_SPAN_OBJECTS:
-        raise common.InvalidSpan(f"more than {_MAX_SPAN_OBJECTS:,} values")
+    view = check_objects(data)
     raw = _decode_json_span(data)
     losses = Losses(budget)
-    trace_id = common.parse_trace_id(_hex_id(raw.trace_id, "trace id"))
-    span_id = common.parse_span_id(_hex_id(raw.span_id, "span id"))
-    losses.attributes += _unsigned(raw.dropped_attributes_count)
-    losses.events += _unsigned(raw.dropped_events_count)
-    losses.links += _unsigned(raw.dropped_links_count)
-    attributes = _decode_attributes(raw.attributes, losses)
+    trace_id = common.parse_trace_id(hex_id(raw.trace_id, "trace id"))
+    span_id = common.parse_span_id(hex_id(raw.span_id, "span id"))
+    losses.attributes += unsigned(raw.dropped_attributes_count)
+    losses.events += unsigned(raw.dropped_events_count)
+    losses.links += unsigned(raw.dropped_links_count)
+    attributes = decode_attributes(raw.attributes, losses)
     if common.is_pending_span(attributes):
         return None
     redactions = _decode_palaver_fields(raw.palaver, losses)
@@ -242,7 +242,7 @@ def _decode_span(data: msgspec.Raw, context: common.SpanContext, budget: ValueBu
     events, links = _decode_events(raw.events or (), losses), _decode_links(raw.links or (), losses)
     common.check_size(len(view), status_message, attributes, events, links)
     start, duration = common.parse_times(
-        _unsigned(raw.start_time_unix_nano), _unsigned(raw.end_time_unix_nano), context, losses
+        unsigned(raw.start_time_unix_nano), unsigned(raw.end_time_unix_nano), context, losses
     )
     return RawSpan(
         trace_id=trace_id,
@@ -262,6 +262,14 @@ def _decode_span(data: msgspec.Raw, context: common.SpanContext, budget: ValueBu
         notes=tuple(losses.notes),
         redactions=redactions,
     )
+
+
+def check_objects(data: msgspec.Raw) -> memoryview:
+    """Return the encoded span or record. Raises InvalidSpan if it would take too much memory."""
+    view = memoryview(data)
+    if len(view) > 3 * _MAX_SPAN_OBJECTS and _count_objects(bytes(view)) > _MAX_SPAN_OBJECTS:
+        raise common.InvalidSpan(f"more than {_MAX_SPAN_OBJECTS:,} values")
+    return view
 
 
 def _count_objects(text: bytes) -> int:
@@ -284,7 +292,7 @@ def _note_text(text: str) -> str:
     return replace_control_chars(text[:MAX_NOTE_CHARS])
 
 
-def _hex_id(text: str | None, label: str) -> bytes:
+def hex_id(text: str | None, label: str) -> bytes:
     try:
         return bytes.fromhex(text or "")
     except ValueError:
@@ -310,7 +318,7 @@ def _int64(raw: Int64) -> int:
     return number
 
 
-def _unsigned(raw: Int64) -> int:
+def unsigned(raw: Int64) -> int:
     return max(0, _int64(raw))
 
 
@@ -319,13 +327,13 @@ def _decode_events(raw: Sequence[JsonEvent], losses: Losses) -> tuple[SpanEvent,
     losses.events += max(0, len(raw) - MAX_EVENTS)
     events: list[SpanEvent] = []
     for event in raw[:MAX_EVENTS]:
-        losses.attributes += _unsigned(event.dropped_attributes_count)
-        time_ns = _unsigned(event.time_unix_nano)
+        losses.attributes += unsigned(event.dropped_attributes_count)
+        time_ns = unsigned(event.time_unix_nano)
         events.append(
             SpanEvent(
                 name=truncate_name(event.name or "", "event", losses),
                 at=common.to_datetime(time_ns) if time_ns else None,
-                attributes=_decode_attributes(event.attributes, losses, MAX_NESTED_ATTRIBUTES),
+                attributes=decode_attributes(event.attributes, losses, MAX_NESTED_ATTRIBUTES),
             )
         )
     return tuple(events)
@@ -337,8 +345,8 @@ def _decode_links(raw: Sequence[JsonLink], losses: Losses) -> tuple[Link, ...]:
     for message in raw:
         link = None
         if len(links) < MAX_LINKS:
-            losses.attributes += _unsigned(message.dropped_attributes_count)
-            attributes = _decode_attributes(message.attributes, losses, MAX_NESTED_ATTRIBUTES)
+            losses.attributes += unsigned(message.dropped_attributes_count)
+            attributes = decode_attributes(message.attributes, losses, MAX_NESTED_ATTRIBUTES)
             link = common.parse_link(_optional_hex_id(message.trace_id), _optional_hex_id(message.span_id), attributes)
         if link is None:
             losses.links += 1
@@ -347,16 +355,16 @@ def _decode_links(raw: Sequence[JsonLink], losses: Losses) -> tuple[Link, ...]:
     return tuple(links)
 
 
-def _decode_attributes(
+def decode_attributes(
     raw: Sequence[KeyValue] | None, losses: Losses, max_count: int = MAX_ATTRIBUTES
 ) -> dict[str, Any]:
     if not raw:
         return {}
     losses.budget.spend(len(raw))
-    return collect_attributes(((pair.key or "", pair.value) for pair in raw), _decode_value, losses, max_count)
+    return collect_attributes(((pair.key or "", pair.value) for pair in raw), decode_value, losses, max_count)
 
 
-def _decode_value(value: AnyValue | None, name: str, losses: Losses, depth: int = 0) -> Any:
+def decode_value(value: AnyValue | None, name: str, losses: Losses, depth: int = 0) -> Any:
     """Convert to a JSON value; bytes stay base64, and NaN and infinities become text."""
     if value is None:
         return None
@@ -377,12 +385,12 @@ def _decode_value(value: AnyValue | None, name: str, losses: Losses, depth: int 
     if value.array_value is not None:
         values = value.array_value.values or ()
         losses.budget.spend(len(values))
-        return [_decode_value(item, name, losses, depth + 1) for item in values]
+        return [decode_value(item, name, losses, depth + 1) for item in values]
     if value.kvlist_value is not None:
         members = value.kvlist_value.values or ()
         losses.budget.spend(len(members))
         pairs = ((pair.key or "", pair.value) for pair in members)
-        return collect_map(pairs, lambda item: _decode_value(item, name, losses, depth + 1), losses)
+        return collect_map(pairs, lambda item: decode_value(item, name, losses, depth + 1), losses)
     return None
 
 

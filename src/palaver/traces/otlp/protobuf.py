@@ -49,6 +49,7 @@ _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 # Field numbers of nested messages and of texts, by message.
 _MESSAGE_FIELDS: dict[str, dict[int, str]] = {
     "span": {9: "pair", 11: "event", 13: "link", 15: "status"},
+    "log": {5: "value", 6: "pair"},
     "event": {3: "pair"},
     "link": {4: "pair"},
     "status": {},
@@ -61,6 +62,7 @@ _MESSAGE_FIELDS: dict[str, dict[int, str]] = {
 }
 _TEXT_FIELDS: dict[str, frozenset[int]] = {
     "span": frozenset({3, 5}),
+    "log": frozenset({3, 12}),
     "event": frozenset({2}),
     "link": frozenset({3}),
     "status": frozenset({2}),
@@ -68,7 +70,7 @@ _TEXT_FIELDS: dict[str, frozenset[int]] = {
     "pair": frozenset({1}),
     "value": frozenset({1, 7}),
 }
-_ATTRIBUTE_FIELDS = {"span": 9, "resource": 1}
+_ATTRIBUTE_FIELDS = {"span": 9, "log": 6, "resource": 1}
 _MAX_MESSAGE_DEPTH = 3 * MAX_VALUE_DEPTH
 """A list in a list is three nested messages."""
 
@@ -316,7 +318,7 @@ def _reason(error: Exception) -> str:
     return "malformed Protobuf" if isinstance(error, DecodeError) else str(error)
 
 
-def _message_bytes(reader: WireReader, field: Field, kind: str, losses: Losses) -> bytes:
+def message_bytes(reader: WireReader, field: Field, kind: str, losses: Losses) -> bytes:
     if field.size <= SMALL_MESSAGE_BYTES:
         return reader.data[field.start : field.stop]
     data = reader.truncate(kind, field.start, field.stop, losses)
@@ -331,10 +333,10 @@ def _decode_resource(reader: WireReader, group: Field, budget: ValueBudget) -> d
     attributes: dict[str, Any] = {}
     for field in reader.messages(1, group.start, group.stop):
         try:
-            resource = Resource.FromString(_message_bytes(reader, field, "resource", losses))
+            resource = Resource.FromString(message_bytes(reader, field, "resource", losses))
         except common.InvalidSpan as error:
             raise MalformedMessage(f"invalid resource: {error}") from None
-        attributes |= _decode_attributes(resource.attributes, losses)
+        attributes |= decode_attributes(resource.attributes, losses)
     return attributes
 
 
@@ -342,7 +344,7 @@ def _decode_scope(reader: WireReader, scope_spans: Field) -> str | None:
     name = ""
     for field in reader.messages(1, scope_spans.start, scope_spans.stop):
         try:
-            name = InstrumentationScope.FromString(_message_bytes(reader, field, "scope", Losses())).name
+            name = InstrumentationScope.FromString(message_bytes(reader, field, "scope", Losses())).name
         except common.InvalidSpan as error:
             raise MalformedMessage(f"invalid scope: {error}") from None
     return truncate_name(name, "scope", Losses()) or None
@@ -350,14 +352,14 @@ def _decode_scope(reader: WireReader, scope_spans: Field) -> str | None:
 
 def _decode_span(reader: WireReader, field: Field, context: common.SpanContext, budget: ValueBudget) -> RawSpan | None:
     losses = Losses(budget)
-    data = _message_bytes(reader, field, "span", losses)
+    data = message_bytes(reader, field, "span", losses)
     message = SpanMessage.FromString(data)
     trace_id = common.parse_trace_id(message.trace_id)
     span_id = common.parse_span_id(message.span_id)
     losses.attributes += message.dropped_attributes_count
     losses.events += message.dropped_events_count
     losses.links += message.dropped_links_count
-    attributes = _decode_attributes(message.attributes, losses)
+    attributes = decode_attributes(message.attributes, losses)
     if common.is_pending_span(attributes):
         return None
     status_message = truncate_text(message.status.message, "status_message", losses)
@@ -395,7 +397,7 @@ def _decode_events(messages: Collection[SpanMessage.Event], losses: Losses) -> t
             SpanEvent(
                 name=truncate_name(event.name, "event", losses),
                 at=common.to_datetime(event.time_unix_nano) if event.time_unix_nano else None,
-                attributes=_decode_attributes(event.attributes, losses, MAX_NESTED_ATTRIBUTES),
+                attributes=decode_attributes(event.attributes, losses, MAX_NESTED_ATTRIBUTES),
             )
         )
     return tuple(events)
@@ -409,7 +411,7 @@ def _decode_links(messages: Collection[SpanMessage.Link], losses: Losses) -> tup
         if len(links) < MAX_LINKS:
             losses.attributes += message.dropped_attributes_count
             link = common.parse_link(
-                message.trace_id, message.span_id, _decode_attributes(message.attributes, losses, MAX_NESTED_ATTRIBUTES)
+                message.trace_id, message.span_id, decode_attributes(message.attributes, losses, MAX_NESTED_ATTRIBUTES)
             )
         if link is None:
             losses.links += 1
@@ -418,12 +420,12 @@ def _decode_links(messages: Collection[SpanMessage.Link], losses: Losses) -> tup
     return tuple(links)
 
 
-def _decode_attributes(pairs: Collection[KeyValue], losses: Losses, max_count: int = MAX_ATTRIBUTES) -> dict[str, Any]:
+def decode_attributes(pairs: Collection[KeyValue], losses: Losses, max_count: int = MAX_ATTRIBUTES) -> dict[str, Any]:
     losses.budget.spend(len(pairs))
-    return collect_attributes(((pair.key, pair.value) for pair in pairs), _decode_value, losses, max_count)
+    return collect_attributes(((pair.key, pair.value) for pair in pairs), decode_value, losses, max_count)
 
 
-def _decode_value(value: AnyValue, name: str, losses: Losses, depth: int = 0) -> Any:
+def decode_value(value: AnyValue, name: str, losses: Losses, depth: int = 0) -> Any:
     """Convert to a JSON value; bytes become base64, and NaN and infinities text."""
     match value.WhichOneof("value"):
         case "string_value":
@@ -442,10 +444,10 @@ def _decode_value(value: AnyValue, name: str, losses: Losses, depth: int = 0) ->
             return None
         case "array_value":
             losses.budget.spend(len(value.array_value.values))
-            return [_decode_value(item, name, losses, depth + 1) for item in value.array_value.values]
+            return [decode_value(item, name, losses, depth + 1) for item in value.array_value.values]
         case "kvlist_value":
             losses.budget.spend(len(value.kvlist_value.values))
             pairs = ((pair.key, pair.value) for pair in value.kvlist_value.values)
-            return collect_map(pairs, lambda item: _decode_value(item, name, losses, depth + 1), losses)
+            return collect_map(pairs, lambda item: decode_value(item, name, losses, depth + 1), losses)
         case _:
             return None
