@@ -87,6 +87,11 @@ def zero_usage_of_started_runs(built: ClientResult) -> ClientResult:
     return replace(built, usage=(0, 0)) if built.usage is None and built.error in (None, MODEL_DOWN) else built
 
 
+def unknown_finish_without_usage(built: ClientResult) -> ClientResult:
+    """The client cannot read the end of a stream whose usage is null."""
+    return replace(built, finish="unknown") if built.usage is None and built.error is None else built
+
+
 def rejects_truncation(message: str) -> Loss:
     """The client's helper rejects a truncated answer."""
 
@@ -181,6 +186,21 @@ CLIENTS: Mapping[str, tuple[str, str, tuple[Loss, ...]]] = {
     "AI SDK openai, Responses, streamed": (
         "ai_sdk",
         "openaiResponsesStreamed",
+        (tool_calls_as_stop, calls_in_result_order),
+    ),
+    "AI SDK 5 openai, Responses, streamed": (
+        "ai_sdk",
+        "openaiResponses5Streamed",
+        (tool_calls_as_stop, no_server_tools, unknown_finish_without_usage),
+    ),
+    "AI SDK 7 openai, Responses": (
+        "ai_sdk",
+        "openaiResponses7Whole",
+        (tool_calls_as_stop, error_only, results_in_call_order),
+    ),
+    "AI SDK 7 openai, Responses, streamed": (
+        "ai_sdk",
+        "openaiResponses7Streamed",
         (tool_calls_as_stop, calls_in_result_order),
     ),
     "AI SDK open-responses": (

@@ -44,6 +44,17 @@ def test_an_answer_continues_after_a_reload(version: str, keeps: str, reload: Re
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_a_stop_request_cancels_the_run_and_ends_the_stream(version: str, reload: Reload) -> None:
+    gate = uuid4().hex
+
+    built = reload(f"{version} stop", gate)
+
+    assert (built["stopped"], built["status"]) == (204, "ready")
+    assert built["text"] == [gate, "One. "]
+    assert built["next"] == 204, "nothing is running"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_an_answer_can_be_stopped_after_a_reload(version: str, reload: Reload) -> None:
     gate = uuid4().hex
 

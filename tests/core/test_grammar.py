@@ -182,6 +182,17 @@ REPAIRS: dict[str, tuple[list[Any], list[Event]]] = {
             *text("msg_r_3", "b", message="msg_r_1"),
         ],
     ),
+    "consecutive reasoning continues one item": (
+        [Reasoning("a"), Reasoning("b"), "c", Reasoning("d"), Reasoning("e", encrypted="x"), Reasoning("f")],
+        [
+            *reasoning("rs_r_2", "a", "b", message="msg_r_1"),
+            *text("msg_r_1", "c"),
+            *reasoning("rs_r_3", "d", message="msg_r_1"),
+            *reasoning("rs_r_4", "e", message="msg_r_1")[:-1],
+            ReasoningEnded(item="rs_r_4", text="e", encrypted="x"),
+            *reasoning("rs_r_5", "f", message="msg_r_1"),
+        ],
+    ),
     "reasoning that nobody may read": (
         [Reasoning(text="", encrypted="x")],
         [ReasoningStarted(item="rs_r_2", message="msg_r_1"), ReasoningEnded(item="rs_r_2", encrypted="x")],

@@ -100,7 +100,9 @@ def test_stored_items_match_the_output_of_the_response() -> None:
         Reasoning(text="Hm."), "Let me see.", ToolCall(call_id="c1", name="now", arguments="{}"),
         ToolResult(call_id="c1", output={"is": "noon"}), "It is noon.",
     )  # fmt: skip
-    output = json(responses.encode_response(events, ResponsesRequest(model="tutor"), status=200))["output"]
+    output = json(
+        responses.encode_response(events, ResponsesRequest(model="tutor", server_tools="function_call"), status=200)
+    )["output"]
     items = [one.item for one in store.message_items(fold(events).messages, RESPONSE_ID)]
 
     assert [{**one, "id": ""} for one in items] == [{**one, "id": ""} for one in output]

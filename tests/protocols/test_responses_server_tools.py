@@ -12,6 +12,7 @@ from palaver.core.grammar import Grammar
 from palaver.core.messages import Data, Message, ToolCall, ToolResult
 from palaver.errors import InvalidValue
 from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses import store
 from palaver.protocols.responses.request import ResponsesRequest, find_pending_calls
 from tests.protocols.fixed_run import RUN, STARTED, find, request, valid_events
 from tests.protocols.test_responses_stream import event, final_response, frames, inner_frames, item_added, item_done
@@ -228,6 +229,20 @@ def test_a_result_of_an_approved_call_completes_the_call_in_the_next_response() 
 
 def test_answered_calls_are_not_pending() -> None:
     assert find_pending_calls([Message.assistant(CALL), Message.tool("c1", "12:00")]) == {}
+
+
+def test_a_response_that_was_stored_before_ids_had_the_run_keeps_its_ids() -> None:
+    reading = msgspec.convert({"stream": True, "model": "tutor", "workflow": "tutor"}, ResponsesRequest)
+    calls = valid_events(CALL, RESULT)
+
+    by_id = store.output_items(calls, reading)
+    now = store.output_items(calls, replace(reading, server_tools="function_call"))
+
+    assert {item_id: item["type"] for item_id, item in by_id.items()} == {
+        "fc_c1": "function_call",
+        "fco_c1": "function_call_output",
+    }
+    assert set(now) == {f"fc_{TAIL}_c1", f"fco_{TAIL}_c1"}
 
 
 # Reading

@@ -33,7 +33,7 @@ from tests.protocols.fixed_run import MESSAGE, RUN, STARTED, TRACE, valid_events
 
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
 NOW = int(AT.timestamp())
-OPENAI = ResponsesRequest(stream=True, model="tutor", workflow="tutor")
+OPENAI = ResponsesRequest(stream=True, model="tutor", workflow="tutor", server_tools="function_call")
 MLFLOW = replace(OPENAI, profile="invocations")
 ITEM, TAIL = f"{MESSAGE}_1", RUN.removeprefix("run_")
 RESPONSE = f"resp_{TAIL}"

@@ -626,6 +626,29 @@ async def test_a_call_that_a_client_sends_back_without_its_result_is_looked_up()
     ]
 
 
+async def test_a_call_in_a_conversation_can_be_referenced_by_the_id_without_its_run() -> None:
+    script = [
+        {"tool_call": {"name": "look", "arguments": {}, "id": "c1"}},
+        {"tool_result": {"id": "c1", "output": "seen"}},
+    ]
+    async with client(scripted, heard_parts, default="scripted") as http:
+        thread = (await http.post("/v1/conversations", json={})).json()["id"]
+        await http.post("/v1/responses", json={"input": json.dumps(script), "conversation": thread})
+        references = [{"type": "item_reference", "id": item_id} for item_id in ("fc_c1", "fco_c1")]
+        sent = {"input": [*references, {"role": "user", "content": "two"}], "conversation": thread}
+
+        listed = (await http.get(f"/v1/conversations/{thread}/items", params={"order": "asc"})).json()["data"]
+        answer = await http.post("/heard_parts/v1/responses", json=sent)
+
+    assert [item["id"].partition("_")[0] for item in listed] == ["msg", "fc", "fco"]
+    assert not {"fc_c1", "fco_c1"} & {item["id"] for item in listed}
+    assert json.loads(answer.json()["output"][0]["content"][0]["text"])[-3:] == [
+        ["assistant", "ToolCall", "c1"],
+        ["tool", "ToolResult", "c1"],
+        ["user", "Text", "two"],
+    ]
+
+
 @palaver.chat
 def heard_parts(messages: list[Message]) -> str:
     """Return the role, the type and the text or call id of each part."""

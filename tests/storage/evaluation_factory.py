@@ -8,7 +8,7 @@ from sqlalchemy import Connection, insert
 
 from palaver.storage.evaluations import results as evaluation_results
 from palaver.storage.evaluations.repository import NewEvaluation, NewSlice
-from palaver.storage.evaluations.results import NewResult, NewScore, compress_result
+from palaver.storage.evaluations.results import CellScore, NewResult, compress_result
 from palaver.storage.tables import processes
 
 AT = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -33,7 +33,7 @@ def make_evaluation(
 
 
 def make_result(
-    cell: int, *, status: Any = "done", cost: float | None = None, scores: Sequence[NewScore] = (), **more: Any
+    cell: int, *, status: Any = "done", cost: float | None = None, scores: Sequence[CellScore] = (), **more: Any
 ) -> NewResult:
     values: dict[str, Any] = {
         "cell": cell,
@@ -54,11 +54,11 @@ def make_result(
     return NewResult(**values | more)
 
 
-def make_score(passed: bool | None = True, *, name: str = "exact_match", **more: Any) -> NewScore:
+def make_score(passed: bool | None = True, *, name: str = "exact_match", **more: Any) -> CellScore:
     values: dict[str, Any] = {"evaluator": 0, "name": name, "status": "scored", "passed": passed}
     if passed is not None:
         values["score"] = float(passed)
-    return NewScore(**values | more)
+    return CellScore(**values | more)
 
 
 def register_processes(db: Connection, *names: str) -> None:

@@ -136,18 +136,15 @@ async def test_regenerated_answer_is_a_sibling_and_becomes_the_head(database: Da
     assert (await database.write(threads.move_head, P, "conv_1", "u1", through=True)).head == "b1"
 
 
-@pytest.mark.parametrize("head", ["moves", "stays"])
-async def test_failed_turn_is_left_out_of_the_branch_with_keep_head_on_failure(database: Database, head: str) -> None:
+async def test_failed_turn_is_left_out_of_the_branch(database: Database) -> None:
     await create_conversation(database, "one", "two")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
-    await post_messages(database, "head", user("three", "u2"), head=head)
+    await post_messages(database, "head", user("three", "u2"), head="stays")
 
-    failed = await append_output(
-        database, assistant("Well", "f1"), answers="u2", status="failed", error=ERROR, keep_head_on_failure=True
-    )
+    failed = await append_output(database, assistant("Well", "f1"), answers="u2", status="failed", error=ERROR)
     await database.write(threads.claim_thread, P, "conv_1", "run_2")
-    await post_messages(database, "head", user("three", "u3"), head=head)
-    done = await append_output(database, assistant("four", "a3"), run="run_2", answers="u3", keep_head_on_failure=True)
+    await post_messages(database, "head", user("three", "u3"), head="stays")
+    done = await append_output(database, assistant("four", "a3"), run="run_2", answers="u3")
 
     assert (failed.head, done.head) == ("a1", "a3")
     assert await branch_ids(database) == ["u1", "a1", "u3", "a3"]
@@ -156,9 +153,9 @@ async def test_failed_turn_is_left_out_of_the_branch_with_keep_head_on_failure(d
 async def test_failed_first_turn_leaves_the_thread_without_a_head(database: Database) -> None:
     await create_conversation(database)
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
-    await post_messages(database, "head", user("one", "u1"))
+    await post_messages(database, "head", user("one", "u1"), head="stays")
 
-    after = await append_output(database, status="failed", error=ERROR, keep_head_on_failure=True)
+    after = await append_output(database, status="failed", error=ERROR)
 
     assert (after.head, after.messages, after.preview_in["renderer"]) == (None, 2, "empty")
 
@@ -190,7 +187,7 @@ async def test_message_at_the_previous_head_can_be_deleted_during_a_run(database
     await database.write(threads.move_head, P, "conv_1", "v1")
     await database.write(threads.delete_message, P, "conv_1", "a1", at=NOW)
 
-    after = await append_output(database, status="failed", error=ERROR, answers="v1", keep_head_on_failure=True)
+    after = await append_output(database, status="failed", error=ERROR, answers="v1")
 
     assert after.head == "v1"
 

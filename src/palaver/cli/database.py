@@ -6,7 +6,7 @@ import re
 import secrets
 import shlex
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -86,24 +86,19 @@ def read_database(
     db: str | None, work: "Callable[Concatenate[Connection, P], T]", *args: P.args, **kwargs: P.kwargs
 ) -> T:
     """Open the database, run a function that only reads, and close it."""
-
-    async def read() -> T:
-        async with use_database(db) as database:
-            return await database.read(work, *args, **kwargs)
-
-    return asyncio.run(read())
+    return asyncio.run(_with_database(db, lambda database: database.read(work, *args, **kwargs)))
 
 
 def write_database(
     db: str | None, work: "Callable[Concatenate[Connection, P], T]", *args: P.args, **kwargs: P.kwargs
 ) -> T:
     """Open the database, run a function that writes, in one transaction, and close it."""
+    return asyncio.run(_with_database(db, lambda database: database.write(work, *args, **kwargs)))
 
-    async def write() -> T:
-        async with use_database(db) as database:
-            return await database.write(work, *args, **kwargs)
 
-    return asyncio.run(write())
+async def _with_database(db: str | None, query: "Callable[[Database], Awaitable[T]]") -> T:
+    async with use_database(db) as database:
+        return await query(database)
 
 
 def load_all_pages(db: str | None, query: "Callable[..., Page[RowT]]", *args: object, **kwargs: Any) -> list[RowT]:

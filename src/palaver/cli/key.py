@@ -10,7 +10,7 @@ import msgspec
 
 from palaver.cli.database import database_url, read_database, write_database
 from palaver.cli.options import db_option
-from palaver.cli.output import format_json
+from palaver.cli.output import align_columns, format_json
 from palaver.core import api_keys
 from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import NotFound, RequestError
@@ -192,15 +192,13 @@ def _print_table(keys: "Sequence[ApiKey]") -> None:
             key.project,
             ",".join(api_keys.minimal_scopes(key.scopes)),
             _format_state(key),
-            _format_last_used(key),
-            key.name,
+            f"{key.last_used_at:%Y-%m-%d}" if key.last_used_at else "never",
+            printable(key.name),
         )
         for key in keys
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    for *cells, name in rows:
-        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
-        click.echo(f"{line}  {printable(name)}")
+    for line in align_columns(rows):
+        click.echo(line)
 
 
 def _format_state(key: "ApiKey") -> str:
@@ -210,7 +208,3 @@ def _format_state(key: "ApiKey") -> str:
         return "active"
     state = "active until" if key.is_valid(datetime.now(UTC)) else "expired"
     return f"{state} {key.expires_at:%Y-%m-%d %H:%M}"
-
-
-def _format_last_used(key: "ApiKey") -> str:
-    return f"{key.last_used_at:%Y-%m-%d}" if key.last_used_at else "never"

@@ -95,6 +95,12 @@ def format_json(value: Any) -> str:
     return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a line per row, in columns as wide as their longest cells."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
 def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 

@@ -59,7 +59,11 @@ def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags
         print_unknown_settings(Path.cwd())
         if settings.workers > 1:
             return _run_workers(settings)
-    inherited = _parse_inherited(inherit) if inherit is not None else None
+    inherited = None
+    if inherit is not None:
+        from palaver.server.supervisor import InheritedSockets
+
+        inherited = InheritedSockets.parse(inherit)
     is_announcer = inherited is None or inherited.is_announcer
     workflows = _load_with_hints(targets) if is_announcer else _load_silently(targets)
     serve(workflows, settings, sources=sources, inherited=inherited, evaluators=load_evaluators(targets))
@@ -85,12 +89,6 @@ def _run_workers(settings: Settings) -> int:
     with socket as listener:
         seconds = settings.shutdown_seconds + 30
         return supervisor.WorkerSupervisor(command, listener, settings.workers, seconds=seconds).run()
-
-
-def _parse_inherited(text: str) -> "InheritedSockets":
-    from palaver.server.supervisor import InheritedSockets
-
-    return InheritedSockets.parse(text)
 
 
 def serve(

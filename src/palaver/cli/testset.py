@@ -50,14 +50,15 @@ def require_revision(db: "Connection", project: str, name: str, reference: str) 
 
 
 _FORMAT_CHOICE = click.Choice(("jsonl", "json", "csv", "parquet"))
+_revision_option = click.option(
+    "--revision", default="head", show_default=True, help="Revision: a number, a digest, or head (the latest)."
+)
 
 
 @click.command(name="export")
 @click.argument("name")
 @click.option("-o", "--output", metavar="FILE", help="Output file (default: standard output).")
-@click.option(
-    "--revision", default="head", show_default=True, help="Revision: a number, a digest, or head (the latest)."
-)
+@_revision_option
 @click.option(
     "--format", "format_name", type=_FORMAT_CHOICE, help="File format (default: from the file extension, else jsonl)."
 )
@@ -384,9 +385,7 @@ def list_testsets(search: str | None, archived: bool, project: str, as_json: boo
 
 @click.command(name="show")
 @click.argument("name")
-@click.option(
-    "--revision", default="head", show_default=True, help="Revision: a number, a digest, or head (the latest)."
-)
+@_revision_option
 @click.option(
     "--rows", "limit", type=click.IntRange(0, 200), default=10, show_default=True, help="Number of rows to show."
 )

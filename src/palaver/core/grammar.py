@@ -4,8 +4,8 @@ A sync state machine, fed one value at a time; it uses no clock, socket or store
 same ones on every replay), opens and closes items, and raises BadStream for values that are invalid at their position.
 Returned events are never retracted.
 
-A producer that names its items may interleave them. Unnamed text, reasoning and calls continue the current item; a
-value of another kind ends it, except data, files and usage.
+A producer that names its items may interleave them. Unnamed text, reasoning and calls continue the current item, and so
+do `Reasoning` values that are not encrypted; a value of another kind ends it, except data, files and usage.
 """
 
 from collections.abc import Sequence
@@ -243,6 +243,8 @@ class Grammar:
                 self._handle_message(json.round_trip(value))
             case Usage():
                 self._handle_event(json.round_trip(UsageAdded(usage=value)))
+            case Reasoning(encrypted=None):
+                self._handle_event(json.round_trip(ReasoningDelta(delta=value.text)))
             case Text() | Reasoning() | File() | ToolCall() | ToolResult() | Refusal() | Data():
                 for event in part_events(json.round_trip(value)):
                     self._handle_event(event)

@@ -337,15 +337,22 @@ def decode_struct(value: Any, kind: type[_T]) -> _T:
 
 def validation_error(text: str) -> RequestError:
     """Convert the text of a msgspec.ValidationError to a RequestError with a JSON pointer."""
-    why, _, location = text.partition(" - at `")
-    # msgspec does not name the keys of a mapping (`[...]`): the pointer then ends at the mapping.
-    path = location.removesuffix("`").removeprefix("$").partition("[...]")[0]
-    pointer = "".join(f"/{escape_pointer(name or number)}" for name, number in _PATH_STEP.findall(path))
+    why, pointer = split_location(text)
     if missing := _MISSING_FIELD.fullmatch(why):
         pointer = f"{pointer}/{escape_pointer(missing[1])}"
         return InvalidBody(f"Missing required field {pointer}.", pointer=pointer)
     error = InvalidType if _TYPE_MISMATCH.fullmatch(why) else InvalidValue
     return error(violation_text(pointer or "The body", why), pointer=pointer or None)
+
+
+def split_location(text: str) -> tuple[str, str]:
+    """Split the text of a msgspec.ValidationError into the reason and a JSON pointer, empty for the whole value."""
+    why, separator, location = text.rpartition(" - at `")
+    if not separator:
+        return text, ""
+    # msgspec does not name the keys of a mapping (`[...]`): the pointer then ends at the mapping.
+    steps = _PATH_STEP.findall(location.partition("[...]")[0].removesuffix("`"))
+    return why, "".join(f"/{escape_pointer(name or number)}" for name, number in steps)
 
 
 def violation_text(field: str, why: str) -> str:

@@ -1,6 +1,6 @@
 """Steps inside a run: model calls, tools, agents and nodes, as reported by framework adapters.
 
-The tracer installs a StepListener with `set_listener`; an adapter gets it from `current_listener` and reports when a
+The tracer installs a StepListener in `LISTENER`; an adapter gets it from `current_listener` and reports when a
 step begins and ends. Without a listener that costs one lookup. The details of a step are passed as a function that is
 called later, possibly in another thread, so it must hold copies of anything mutable.
 """
@@ -8,7 +8,7 @@ called later, possibly in another thread, so it must hold copies of anything mut
 import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -138,35 +138,22 @@ class StepListener(Protocol):
 
 
 StepCallback = Callable[[Step], None]
-_LISTENER: ContextVar[StepListener | None] = ContextVar("palaver-steps", default=None)
-_OBSERVER: ContextVar[StepCallback | None] = ContextVar("palaver-step-observer", default=None)
+LISTENER: ContextVar[StepListener | None] = ContextVar("palaver-steps", default=None)
+"""The listener of the current run, in its task and the children of that."""
+OBSERVER: ContextVar[StepCallback | None] = ContextVar("palaver-step-observer", default=None)
+"""The callback for ended steps in the current task."""
 
 
 def current_listener() -> StepListener | None:
     """Return the listener of the current run, or None."""
-    return _LISTENER.get()
-
-
-def set_listener(listener: StepListener) -> Token[StepListener | None]:
-    """Install the listener for this task and its children; returns a token for `reset_listener`."""
-    return _LISTENER.set(listener)
-
-
-def current_observer() -> StepCallback | None:
-    """Return the callback for ended steps in the current task, or None."""
-    return _OBSERVER.get()
+    return LISTENER.get()
 
 
 @contextmanager
 def observe_steps(callback: StepCallback) -> Generator[None]:
     """Call `callback` with every step that ends in traced runs started inside this context, from any thread."""
-    token = _OBSERVER.set(callback)
+    token = OBSERVER.set(callback)
     try:
         yield
     finally:
-        _OBSERVER.reset(token)
-
-
-def reset_listener(token: Token[StepListener | None]) -> None:
-    """Undo `set_listener`, in the same task."""
-    _LISTENER.reset(token)
+        OBSERVER.reset(token)

@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 
 from palaver.core.runs import RetentionPolicy
 from palaver.engine.poller import log_errors
-from palaver.storage import idempotency, retention
+from palaver.storage import files, idempotency, retention
 from palaver.storage.database import Database
 from palaver.storage.spans import partitions as span_days
 from palaver.storage.spans import retention as span_retention
@@ -53,7 +53,7 @@ class RetentionTask:
     async def run_once(self) -> None:
         """Delete everything that is due."""
         now = self._now()
-        await self._delete_all(retention.delete_old_files, now)
+        await self._delete_all(files.delete_unused_files, now - files.UNUSED_FILE_TTL)
         await self._database.write(idempotency.delete_expired_responses, now)
         await testset_imports.sweep_dead_imports(self._database, now)
         if self._run_days:

@@ -26,7 +26,7 @@ from sqlalchemy import Connection
 from palaver.core import steps
 from palaver.core.events import TERMINAL_EVENTS, TOOL_EVENTS, Event, RunCancelled, RunFinished, RunStarted
 from palaver.core.runs import Call, Origin, RecordMode
-from palaver.core.steps import DetailsProvider, Step, StepCallback, StepKind, current_observer
+from palaver.core.steps import DetailsProvider, Step, StepCallback, StepKind
 from palaver.engine.recorder import RecordableRun
 from palaver.frameworks.base import install_step_listeners
 from palaver.storage import run_log, runs
@@ -264,7 +264,7 @@ class RunTracer:
                 self._span_sinks[run.id] = span_sink
             install_step_listeners()
             recorder = self._step_recorders[run.id] = _new_step_recorder(run, record, put, span_sink)
-            listener_token = steps.set_listener(recorder)
+            listener_token = steps.LISTENER.set(recorder)
         span_token = sdk_bridge.attach_run(started.trace_id, started.span_id, span_sink) if has_opentelemetry else None
         return partial(_detach, listener_token, span_token)
 
@@ -383,14 +383,14 @@ def _new_step_recorder(
 ) -> StepRecorder:
     started, project = run.started, run.origin.project
     context = RunSpanContext(started.trace_id, started.span_id, project, started.session, run.id, run.call, record)
-    return StepRecorder(context, put, run.time, span_sink=span_sink, max_steps=MAX_STEPS, observer=current_observer())
+    return StepRecorder(context, put, run.time, span_sink=span_sink, max_steps=MAX_STEPS, observer=steps.OBSERVER.get())
 
 
 def _detach(listener_token: Token[steps.StepListener | None] | None, span_token: Token[Any] | None) -> None:
     if span_token is not None:
         sdk_bridge.detach_run(span_token)
     if listener_token is not None:
-        steps.reset_listener(listener_token)
+        steps.LISTENER.reset(listener_token)
 
 
 def _run_spans(facts: RunFacts, content: RecordMode) -> Sequence[Span]:

@@ -8,6 +8,7 @@ from palaver.core import json
 from palaver.core.runs import Call
 from palaver.errors import UpstreamFailed
 from palaver.protocols import sse
+from palaver.protocols.base import HttpRequest
 
 JSON, SSE = "application/json", "text/event-stream"
 _MAX_ERROR_BYTES = 64 * 1024
@@ -25,6 +26,15 @@ def request_headers(call: Call, *, accept: str) -> Mapping[str, str]:
     if call.trace_parent:
         headers["traceparent"] = call.trace_parent
     return headers
+
+
+def json_request(call: Call, body: Mapping[str, Any], inputs: Mapping[str, Any], *, stream: bool) -> HttpRequest:
+    """Build a request with Palaver's extensions: the inputs and parameters of the call, if there are any."""
+    extensions: dict[str, Any] = {"custom_inputs": inputs} if inputs else {}
+    if call.parameters:
+        extensions["parameters"] = call.parameters
+    headers = request_headers(call, accept=SSE if stream else JSON)
+    return HttpRequest(headers=headers, body=json.encode({**body, **extensions}))
 
 
 def retry_details(status: int, retry_after: str) -> Mapping[str, Any]:

@@ -78,7 +78,7 @@ def error_response(
     code = getattr(error, "openai_code", None) or _OPENAI_CODES.get(error.code, error.code)
     error_fields = {
         "message": error.message,
-        "type": _error_type(status),
+        "type": _ERROR_TYPES.get(status) or ("server_error" if status >= 500 else "invalid_request"),
         "code": code,
         "param": to_param(pointer) or None if pointer is not None else None,
     }
@@ -98,10 +98,6 @@ def error_object(ended: RunFailed | RunCancelled) -> dict[str, Any]:
     if isinstance(ended, RunCancelled):
         return {"message": "The run was cancelled.", "type": "model_error", "code": "cancelled", "param": None}
     return {"message": ended.message, "type": "model_error", "code": ended.code, "param": None}
-
-
-def _error_type(status: int) -> str:
-    return _ERROR_TYPES.get(status) or ("server_error" if status >= 500 else "invalid_request")
 
 
 _TYPE_NAMES: Mapping[json.JsonKind, str] = {

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
@@ -42,36 +43,30 @@ class SyncedConnection(msgspec.Struct, frozen=True):
     """Why it is not served."""
 
 
+@dataclass(eq=False, repr=False)
 class ConnectionSync:
     """Keeps the registry in sync with the table of connections."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        database: Database,
-        settings: Settings,
-        *,
-        is_only_process: bool,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._registry = registry
-        self._database = database
-        self._settings = settings
-        self._is_only_process = is_only_process  # No other process changes the table.
-        self._now = now
-        self._synced: dict[str, SyncedConnection] = {}
-        self._lock = asyncio.Lock()  # Changes are served before the table is read again.
-        self._wakeup = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+    registry: Registry
+    database: Database
+    settings: Settings
+    _: KW_ONLY
+    is_only_process: bool  # No other process changes the table.
+    now: Callable[[], datetime]
+    _synced: dict[str, SyncedConnection] = field(default_factory=dict[str, SyncedConnection], init=False)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    """Changes are served before the table is read again."""
+    _wakeup: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]], init=False)
 
     async def start(self, *, serves_stored: bool) -> None:
         """Serve stored connections (if `serves_stored`), and refresh descriptions not yet requested by this process."""
         loop = asyncio.get_running_loop()
         if serves_stored:
             await self.sync()
-            if not self._is_only_process:
+            if not self.is_only_process:
                 self._tasks.append(loop.create_task(self._sync_loop()))
-        stale = [flow for flow in self._registry if isinstance(flow, RemoteWorkflow) and self._needs_refresh(flow)]
+        stale = [flow for flow in self.registry if isinstance(flow, RemoteWorkflow) and self._needs_refresh(flow)]
         if stale:
             self._tasks.append(loop.create_task(self._refresh_all(stale)))
 
@@ -89,7 +84,7 @@ class ConnectionSync:
         """Build the definition of a connection made over HTTP; requests to it are guarded against SSRF."""
         from palaver.outbound.ssrf import GuardedTransport, UrlPolicy  # Late: few servers have connections.
 
-        policy = UrlPolicy(allow_private=self._settings.allow_private_urls)
+        policy = UrlPolicy(allow_private=self.settings.allow_private_urls)
         return ConnectionConfig(
             url=url,
             is_chat=options.is_chat,
@@ -125,10 +120,10 @@ class ConnectionSync:
     # The table
 
     async def _sync(self) -> None:
-        versions = await self._database.read(connections.list_connection_versions, DEFAULT_PROJECT)
+        versions = await self.database.read(connections.list_connection_versions, DEFAULT_PROJECT)
         if versions == [synced.version for synced in self.list_synced()]:
             return
-        rows = await self._database.read(connections.list_connections, DEFAULT_PROJECT)
+        rows = await self.database.read(connections.list_connections, DEFAULT_PROJECT)
         for name in self._synced.keys() - {row.name for row in rows}:
             self._drop(name)
         for row in rows:
@@ -143,12 +138,12 @@ class ConnectionSync:
             check_workflow_name(row.name)
         except DeclarationError as error:  # The name became reserved since.
             return self._reject(row, error.message)
-        if row.name in self._registry:
+        if row.name in self.registry:
             problem = "A workflow with this name is declared in code or settings. Use another name for the connection."
             return self._reject(row, problem)
         workflow = remote_workflow(self.connection_config(row.url, row.options), row.name, _stored_service(row))
         workflow.checked_at = row.checked_at
-        self._registry.put(workflow)
+        self.registry.put(workflow)
         return SyncedConnection(row.version, workflow)
 
     def _update(self, current: SyncedConnection, row: StoredConnection) -> SyncedConnection:
@@ -164,14 +159,14 @@ class ConnectionSync:
 
     def _drop(self, name: str) -> None:
         if self._synced.pop(name).workflow is not None:
-            self._registry.remove(name)
+            self.registry.remove(name)
 
     async def _store_description(self, workflow: RemoteWorkflow) -> None:
         synced, service = self._synced.get(workflow.description.name), workflow.service
         if synced is None or synced.workflow is not workflow or service is None or not workflow.reachable:
             return
-        checked_at = workflow.checked_at or self._now()
-        write = self._database.write
+        checked_at = workflow.checked_at or self.now()
+        write = self.database.write
         await self.apply_change(
             lambda: write(connections.update_evidence, DEFAULT_PROJECT, synced.version, service, at=checked_at)
         )
@@ -197,7 +192,7 @@ class ConnectionSync:
 
     async def _sync_loop(self) -> None:
         while True:
-            interval_s = SLOW_POLL_INTERVAL_S if self._database.receives_notifications else POLL_INTERVAL_S
+            interval_s = SLOW_POLL_INTERVAL_S if self.database.receives_notifications else POLL_INTERVAL_S
             await wait_for_event(self._wakeup, interval_s)
             self._wakeup.clear()
             with _log_errors():

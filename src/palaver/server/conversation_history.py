@@ -5,6 +5,7 @@ The stored history is authoritative: a message that the client sends repeats it,
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -177,27 +178,20 @@ class ResolvedCall(NamedTuple):
     """The run of an earlier request with the same Idempotency-Key."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class HistoryResolver:
-    def __init__(
-        self,
-        database: Database,
-        run_reader: RunReader,
-        turn_lock: TurnLock,
-        *,
-        history_limits: HistoryLimits,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._database = database
-        self._run_reader = run_reader
-        self._turn_lock = turn_lock
-        self._history_limits = history_limits
-        self._now = now
+    database: Database
+    run_reader: RunReader
+    turn_lock: TurnLock
+    _: KW_ONLY
+    history_limits: HistoryLimits
+    now: Callable[[], datetime]
 
     # Threads, and variants
 
     async def get_thread(self, project: str, thread_id: str, workflow: Workflow | None) -> Thread:
         """Return a thread of the project. Raises ThreadNotFound, also for a thread of another workflow."""
-        thread = await self._database.read(threads.require_thread, project, thread_id)
+        thread = await self.database.read(threads.require_thread, project, thread_id)
         if workflow is not None and thread.workflow not in (None, workflow.description.name):
             raise ThreadNotFound(thread_id)
         return thread
@@ -221,7 +215,7 @@ class HistoryResolver:
         call, origin = unresolved.call, unresolved.origin
         parameters = {**defaults, **call.parameters}
         if variant is not None:
-            resolved_variant = await resolve_variant(self._database, project, workflow, variant)
+            resolved_variant = await resolve_variant(self.database, project, workflow, variant)
             parameters = merge_parameters(resolved_variant, parameters)
             origin = replace(origin, variant=resolved_variant.reference)
         inputs = {**thread.inputs, **call.inputs} if thread is not None else call.inputs
@@ -234,23 +228,23 @@ class HistoryResolver:
         """Resolve a call that is answered in a thread. Open the run inside the block, as with `responses`."""
         call, protocol_request, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
         project, run = origin.project, unresolved.run_id or new_run_id()
-        async with self._turn_lock.hold(project, thread.id, run, policy):
-            turn = await self._database.read(_plan_turn, plan, project, thread.id)
+        async with self.turn_lock.hold(project, thread.id, run, policy):
+            turn = await self.database.read(_plan_turn, plan, project, thread.id)
             preface = call.messages[: call.preface]
             call = replace(call, messages=(*preface, *turn.stored, *turn.new_messages), session=thread.id)
             # Before anything is stored, raise for a call that the workflow rejects.
-            validate_history(call.messages, system=workflow.options.system, limits=self._history_limits)
+            validate_history(call.messages, system=workflow.options.system, limits=self.history_limits)
             workflow.bind(call)
             added_nodes: Sequence[Node] = ()
             if turn.new_messages:
-                added_nodes = await self._database.write(
+                added_nodes = await self.database.write(
                     threads.append_messages,
                     project,
                     thread.id,
                     turn.parent,
                     turn.new_messages,
                     origin="client",
-                    at=self._now(),
+                    at=self.now(),
                 )
                 # The stored messages may be redacted; the run gets the original ones.
                 messages_with_ids = [
@@ -278,11 +272,11 @@ class HistoryResolver:
         if protocol_request.references:
             run = store.run_of_previous(call.previous) if call.previous is not None else None
             source, references = (run, call.conversation), protocol_request.references
-            items = await self._database.read(_find_items, caller.project, references, source)
+            items = await self.database.read(_find_items, caller.project, references, source)
             body = {"input": protocol_request.unresolved}
             call, protocol_request = resolve_references(call, protocol_request, items)
             if has_files(call.messages):
-                messages = await self._database.read(_resolve_files, caller.project, call.messages, body)
+                messages = await self.database.read(_resolve_files, caller.project, call.messages, body)
                 call = replace(call, messages=messages)
         unresolved = unresolved._replace(call=call, protocol_request=protocol_request)
         if call.previous is not None:
@@ -299,9 +293,9 @@ class HistoryResolver:
         call, protocol_request, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
         assert call.previous is not None
         run = store.run_of_previous(call.previous)
-        if self._run_reader.find_active(caller.project, run) is not None:
-            await self._run_reader.flush()  # It may not be stored yet.
-        chain, messages = await self._database.read(_previous_chain, caller.project, run)
+        if self.run_reader.find_active(caller.project, run) is not None:
+            await self.run_reader.flush()  # It may not be stored yet.
+        chain, messages = await self.database.read(_previous_chain, caller.project, run)
         if not chain or (workflow_name is not None and chain[-1].row.workflow != workflow_name):
             raise store.previous_not_found(call.previous)
         last = chain[-1].row
@@ -324,16 +318,16 @@ class HistoryResolver:
         call, protocol_request, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
         project, thread, run = caller.project, call.conversation, unresolved.run_id or new_run_id()
         assert thread is not None
-        stored_thread = await self._database.read(threads.get_thread, project, thread)
+        stored_thread = await self.database.read(threads.get_thread, project, thread)
         if stored_thread is None or stored_thread.workflow not in (None, workflow.description.name):
             raise ConversationNotFound(thread, pointer="/conversation")
-        async with self._turn_lock.hold(project, thread, run, workflow.options.turns, noun="conversation"):
-            stored = await self._database.read(_branch_messages, project, thread)
+        async with self.turn_lock.hold(project, thread, run, workflow.options.turns, noun="conversation"):
+            stored = await self.database.read(_branch_messages, project, thread)
             first_new = call.preface + len(stored)
             call, protocol_request = continue_history(call, protocol_request, stored)
             workflow.bind(call)  # Raises before anything is stored.
             question = call.messages[first_new:]
-            answers = await self._database.write(_append_question, project, thread, question, self._now())
+            answers = await self.database.write(_append_question, project, thread, question, self.now())
             call = replace(call, session=call.session or thread)
             yield ResolvedCall(
                 call,
@@ -419,14 +413,12 @@ def _item_sources(db: Connection, project: str, item_id: str) -> list[_ItemSourc
 def _source_items(db: Connection, project: str, run: str | None, thread: str | None) -> Mapping[str, Mapping[str, Any]]:
     if thread is not None and threads.get_thread(db, project, thread) is not None:
         branch = threads.get_branch(db, project, thread)
-        return {item.id: item.item for item in store.message_items([node.message for node in branch], thread)}
+        return store.items_by_id(store.message_items([node.message for node in branch], thread))
     stored_run = runs.get_stored_run(db, project, run) if run is not None else None
     if stored_run is None or not stored_run.row.stored:
         return {}
     reply = stored_run.reply.messages if stored_run.reply is not None else ()
     messages = [*(run_log.messages_seen_by(db, project, stored_run) or ()), *reply]
-    items: dict[str, Mapping[str, Any]] = {
-        item.id: item.item for item in store.message_items(messages, response_id(stored_run.row.id))
-    }
+    items = store.items_by_id(store.message_items(messages, response_id(stored_run.row.id)))
     log = runs.read_events(db, project, stored_run.row.id)
     return items | store.output_items(log, msgspec.convert(stored_run.reading, ResponsesRequest))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from palaver.discovery.registry import Registry
@@ -44,15 +45,13 @@ class LazyApi:
         self._app = await asyncio.to_thread(self._load)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ServerEndpoints:
-    def __init__(
-        self, registry: Registry, engine: Engine, health: HealthChecks, metrics: Metrics, api: LazyApi
-    ) -> None:
-        self._registry = registry
-        self._engine = engine
-        self._health = health
-        self._metrics = metrics
-        self._api = api
+    registry: Registry
+    engine: Engine
+    health: HealthChecks
+    metrics: Metrics
+    api: LazyApi
 
     async def response(self, route: str) -> HttpResponse:
         """Answer a GET of one of `routing.SERVER_ROUTES`."""
@@ -64,22 +63,22 @@ class ServerEndpoints:
             case "version" | "livez":
                 return add_headers(json_response(200, {"version": VERSION}), _VERSION_HEADER)
             case "status":
-                return await self._health.response()
+                return await self.health.response()
             case "metrics":
                 return HttpResponse(
-                    status=200, headers=(("content-type", METRICS_CONTENT_TYPE),), body=self._metrics.text()
+                    status=200, headers=(("content-type", METRICS_CONTENT_TYPE),), body=self.metrics.text()
                 )
             case _:
-                api = await self._api.get()
+                api = await self.api.get()
                 from palaver.server.openapi import openapi_document
 
-                document = openapi_document(self._registry.descriptions(), self._registry.default, api, VERSION)
+                document = openapi_document(self.registry.descriptions(), self.registry.default, api, VERSION)
                 return json_response(200, document)
 
     def _ready(self) -> HttpResponse:
-        if self._engine.is_draining:
+        if self.engine.is_draining:
             return json_response(503, {"status": "not ready", "waiting": ["shutdown"]})
-        if not self._api.is_loaded:
+        if not self.api.is_loaded:
             return json_response(503, {"status": "not ready", "waiting": ["api"]})
         return json_response(200, {"status": "ready"})
 

@@ -9,6 +9,7 @@ import logging
 import secrets
 from collections.abc import Callable, Collection, Generator, MutableMapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import assert_never, cast, get_args
 
 from palaver.engine.background_runs import RunQueue
@@ -188,55 +189,45 @@ def _merge(pending: MutableMapping[_Key, Change] | MutableMapping[_Key, Change |
     pending[_change_key(change)] = change
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class NotificationRouter:
     """Passes notifications of other processes to the parts that they concern."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        run_reader: RunReader,
-        heartbeat: Heartbeat,
-        run_queue: RunQueue,
-        authenticator: Authenticator,
-        connection_sync: ConnectionSync,
-        change_feed: ChangeFeed,
-        evaluation_worker: EvaluationWorker,
-    ) -> None:
-        self._engine = engine
-        self._run_reader = run_reader
-        self._heartbeat = heartbeat
-        self._run_queue = run_queue
-        self._authenticator = authenticator
-        self._connection_sync = connection_sync
-        self._change_feed = change_feed
-        self._evaluation_worker = evaluation_worker
-        self._reply_tasks: set[asyncio.Task[None]] = set()
+    engine: Engine
+    run_reader: RunReader
+    heartbeat: Heartbeat
+    run_queue: RunQueue
+    authenticator: Authenticator
+    connection_sync: ConnectionSync
+    change_feed: ChangeFeed
+    evaluation_worker: EvaluationWorker
+    _reply_tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]], init=False)
 
     def dispatch(self, notice: Notification) -> None:
         match notice.kind:
             case "grew":
-                self._run_reader.waiters.wake(notice.names)
+                self.run_reader.waiters.wake(notice.names)
             case "followed":
                 self._reply_to_follower(notice)
             case "cancel":
                 self._reply_to_follower(notice)  # The process that cancels it waits for its end.
-                self._evaluation_worker.check_stopped()
+                self.evaluation_worker.check_stopped()
             case "waiting":
-                self._run_queue.wake()
-                self._evaluation_worker.wake()
+                self.run_queue.wake()
+                self.evaluation_worker.wake()
             case "key":
-                self._authenticator.invalidate(*notice.names)
+                self.authenticator.invalidate(*notice.names)
             case "connection":
-                self._connection_sync.wake()
+                self.connection_sync.wake()
             case "changed":
-                self._change_feed.on_notification(notice.names)
+                self.change_feed.on_notification(notice.names)
             case "missed":
-                self._run_reader.waiters.wake_all()
-                self._heartbeat.wake()
-                self._run_queue.wake()
-                self._evaluation_worker.wake()
-                self._authenticator.invalidate_all()
-                self._connection_sync.wake()
+                self.run_reader.waiters.wake_all()
+                self.heartbeat.wake()
+                self.run_queue.wake()
+                self.evaluation_worker.wake()
+                self.authenticator.invalidate_all()
+                self.connection_sync.wake()
             case _:
                 assert_never(notice.kind)
 
@@ -245,15 +236,15 @@ class NotificationRouter:
         await asyncio.gather(*self._reply_tasks)
 
     def _reply_to_follower(self, notice: Notification) -> None:
-        if any(self._engine.find(name) is not None for name in notice.names):
+        if any(self.engine.find(name) is not None for name in notice.names):
             task = asyncio.get_running_loop().create_task(self._reply(notice))
             self._reply_tasks.add(task)
             task.add_done_callback(self._reply_tasks.discard)
             if notice.kind == "cancel":
-                self._heartbeat.wake()
+                self.heartbeat.wake()
 
     async def _reply(self, notice: Notification) -> None:
         try:
-            await self._run_reader.announce_growth(notice.names)
+            await self.run_reader.announce_growth(notice.names)
         except PalaverError as error:
             log.debug("Failed to notify processes that follow a run: %s", error.message)

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from palaver.core import json
@@ -60,22 +61,14 @@ BUILT_IN_SERVICES = {
 """Services of every server, unless a workflow has the name."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ServiceEndpoints:
-    def __init__(
-        self,
-        registry: Registry,
-        settings: Settings,
-        authenticator: Authenticator,
-        calls: CallHandler,
-        health: HealthChecks,
-        version: str,
-    ) -> None:
-        self._registry = registry
-        self._settings = settings
-        self._authenticator = authenticator
-        self._calls = calls
-        self._health = health
-        self._version = version
+    registry: Registry
+    settings: Settings
+    authenticator: Authenticator
+    calls: CallHandler
+    health: HealthChecks
+    version: str
 
     async def resolve_caller(self, exchange: Exchange, route: RouteMatch) -> Caller:
         """Return the caller, by the headers or by the key in the body. The body is read within its limit."""
@@ -84,17 +77,17 @@ class ServiceEndpoints:
             or route.name not in routing.SERVICE_ROUTES
             or "POST" not in route.endpoint.methods
         ):
-            return await self._authenticator.resolve(exchange)
-        credential = read_credential(exchange.headers, self._authenticator.cookie)
-        caller = None if credential is None else await self._authenticator.resolve(exchange)
+            return await self.authenticator.resolve(exchange)
+        credential = read_credential(exchange.headers, self.authenticator.cookie)
+        caller = None if credential is None else await self.authenticator.resolve(exchange)
         security.check_json(exchange)
-        exchange.cached_body = await exchange.body(self._settings)
-        key_text = find_palaver_key(exchange.cached_body, self._settings.json_limits)
+        exchange.cached_body = await exchange.body(self.settings)
+        key_text = find_palaver_key(exchange.cached_body, self.settings.json_limits)
         if key_text is None:
-            return caller or await self._authenticator.resolve(exchange)
+            return caller or await self.authenticator.resolve(exchange)
         if credential is not None and (credential.kind, credential.text) != ("key", key_text):
             raise ConflictingFields("The request contains two different credentials. Send only one.")
-        caller = await self._authenticator.caller_of_key(key_text)
+        caller = await self.authenticator.caller_of_key(key_text)
         if caller is None:
             raise Unauthorized("Invalid or expired api_key.")
         return caller
@@ -105,7 +98,7 @@ class ServiceEndpoints:
         if route.endpoint.adapter is not None and exchange.method == "POST":
             await self._call(exchange, route)
         elif route.workflow is None:
-            entries = [self._entry(name) for name in sorted({*BUILT_IN_SERVICES, *self._registry.names()})]
+            entries = [self._entry(name) for name in sorted({*BUILT_IN_SERVICES, *self.registry.names()})]
             await exchange.respond(document_response({"services": entries}, stream=False))
         elif route.name.endswith("README.md"):
             service, readme = self._describe(route.workflow)
@@ -116,29 +109,29 @@ class ServiceEndpoints:
             await exchange.respond(document_response({} if exchange.method == "HEAD" else entry, stream=False))
 
     def _describe(self, name: str) -> tuple[Description, str]:
-        if name in BUILT_IN_SERVICES and name not in self._registry:
+        if name in BUILT_IN_SERVICES and name not in self.registry:
             return BUILT_IN_SERVICES[name], ""
-        workflow = self._registry.workflow(name)
+        workflow = self.registry.workflow(name)
         return workflow.description, workflow.options.readme
 
     def _entry(self, name: str) -> dict[str, object]:
-        return adapter.catalog_entry(*self._describe(name), self._version)
+        return adapter.catalog_entry(*self._describe(name), self.version)
 
     # Calls
 
     async def _call(self, exchange: Exchange, route: RouteMatch) -> None:
         name = route.workflow
         assert name is not None
-        if name in BUILT_IN_SERVICES and name not in self._registry:
+        if name in BUILT_IN_SERVICES and name not in self.registry:
             await exchange.respond(await self._call_built_in(exchange, route, name))
         else:
-            await self._calls.handle(exchange, route)
+            await self.calls.handle(exchange, route)
 
     async def _call_built_in(self, exchange: Exchange, route: RouteMatch, name: str) -> HttpResponse:
         stream = route.name == STREAM_ROUTE
         if name == "status":
-            return document_response(await self._health.document(), stream=stream)
-        request = await self._calls.read_request(exchange, route)
+            return document_response(await self.health.document(), stream=stream)
+        request = await self.calls.read_request(exchange, route)
         payload = parse_payload_object(request) if request.body else {}
         inputs = {key: value for key, value in payload.items() if key not in CONTROL_FIELDS}
         try:
@@ -171,22 +164,15 @@ def max_message_bytes(settings: Settings) -> int:
     return max(settings.max_body + KIB, settings.ws_max)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ServiceSockets:
     """Accepts the sockets of services; their calls go to `app`."""
 
-    def __init__(
-        self,
-        app: Asgi,
-        settings: Settings,
-        engine: Engine,
-        encode_error: Callable[[PalaverError, RouteMatch | None], HttpResponse],
-        log_request: Callable[[Exchange, str], None],
-    ) -> None:
-        self.app = app
-        self.settings = settings
-        self.engine = engine
-        self._encode_error = encode_error
-        self._log_request = log_request
+    app: Asgi
+    settings: Settings
+    engine: Engine
+    encode_error: Callable[[PalaverError, RouteMatch | None], HttpResponse]
+    log_request: Callable[[Exchange, str], None]
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a WebSocket until it is closed."""
@@ -196,15 +182,15 @@ class ServiceSockets:
             security.check_request(exchange, self.settings)
             security.check_origin(exchange, self.settings)  # Any page can open a WebSocket.
         except PalaverError as error:
-            await refuse_handshake(exchange, self._encode_error(error, routing.match_path("/services")))
-            self._log_request(exchange, "services socket")
+            await refuse_handshake(exchange, self.encode_error(error, routing.match_path("/services")))
+            self.log_request(exchange, "services socket")
             return
         exchange.status = 101
         socket = ServiceSocket(self, scope, receive, send, exchange.query.get("api_key", ""))
         try:
             await socket.serve()
         finally:
-            self._log_request(exchange, "services socket")
+            self.log_request(exchange, "services socket")
 
 
 class ServiceSocket:

@@ -4,6 +4,7 @@ Objects of another project are reported as not found; below `/{w}`, also those o
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 
 import msgspec
@@ -25,6 +26,7 @@ from palaver.errors import (
 from palaver.protocols import history_merge
 from palaver.protocols.base import HttpRequest, HttpResponse
 from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses import store
 from palaver.protocols.responses.conversations import (
     ConversationInput,
     conversation_response,
@@ -34,21 +36,6 @@ from palaver.protocols.responses.conversations import (
     parse_metadata_update,
 )
 from palaver.protocols.responses.request import ResponsesRequest
-from palaver.protocols.responses.store import (
-    StoredItem,
-    all_items_response,
-    deleted_response,
-    find_item,
-    item_response,
-    message_items,
-    page_response,
-    parse_page_query,
-    parse_query,
-    resumed_encoder,
-    run_of_response,
-    stored_response,
-    without_item,
-)
 from palaver.server import file_references
 from palaver.server.obfuscation import pad_deltas
 from palaver.server.replay import replay_events
@@ -62,35 +49,32 @@ from palaver.storage.threads.message_tree import Node
 from palaver.storage.threads.repository import NewThread, Thread, ThreadChanges, lock_thread_row
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class StoredResponses:
     """Handlers of the routes. Each returns the response, or None if it has sent a stream itself."""
 
-    def __init__(
-        self, settings: Settings, database: Database, run_reader: RunReader, *, now: Callable[[], datetime]
-    ) -> None:
-        self._settings = settings
-        self._database = database
-        self._run_reader = run_reader
-        self._now = now
+    settings: Settings
+    database: Database
+    run_reader: RunReader
+    _: KW_ONLY
+    now: Callable[[], datetime]
 
     # Responses
 
     async def response(self, exchange: Exchange, request: HttpRequest) -> HttpResponse | None:
         """GET and DELETE /responses/{id}."""
         project, response_id = exchange.caller.project, request.parameters["id"]
-        query = parse_query(request) if request.method != "DELETE" else None
+        query = store.parse_query(request) if request.method != "DELETE" else None
         stored = await self._get_stored(project, response_id, request.workflow)
         if query is None:
             return await self._delete(project, stored)
         if not query.stream:
-            return _encode_response(stored, await self._run_reader.read_log_of(stored.row))
+            return _encode_response(stored, await self.run_reader.read_log_of(stored.row))
         protocol_request, started = _decode_request(stored), started_event(stored.row)
-        batches = self._run_reader.follow(project, stored.row.id)
-        encode = resumed_encoder(protocol_request, query.after)
-        encode = pad_deltas(encode) if self._settings.obfuscate else encode
-        await replay_events(
-            exchange, responses.stream_head(started), encode, batches, stall=self._settings.stream_stall
-        )
+        batches = self.run_reader.follow(project, stored.row.id)
+        encode = store.resumed_encoder(protocol_request, query.after)
+        encode = pad_deltas(encode) if self.settings.obfuscate else encode
+        await replay_events(exchange, responses.stream_head(started), encode, batches, stall=self.settings.stream_stall)
         return None
 
     async def cancel(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
@@ -98,25 +82,25 @@ class StoredResponses:
         project, response_id = exchange.caller.project, request.parameters["id"]
         stored = await self._get_stored(project, response_id, request.workflow)
         if stored.row.is_alive:
-            await self._run_reader.cancel(project, stored.row.id)
+            await self.run_reader.cancel(project, stored.row.id)
             stored = await self._get_stored(project, response_id, request.workflow)
         if stored.row.status != "cancelled":
             raise NotCancellable(f"Response {response_id!r} has already ended and cannot be cancelled.")
-        return _encode_response(stored, await self._run_reader.read_log_of(stored.row))
+        return _encode_response(stored, await self.run_reader.read_log_of(stored.row))
 
     async def input_items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET /responses/{id}/input_items."""
-        query = parse_page_query(request)
+        query = store.parse_page_query(request)
         project, response_id = exchange.caller.project, request.parameters["id"]
         stored = await self._get_stored(project, response_id, request.workflow)
-        messages = await self._database.read(run_log.messages_seen_by, project, stored)
+        messages = await self.database.read(run_log.messages_seen_by, project, stored)
         if messages is None:
             raise ResponseNotFound(response_id)  # A previous response was deleted.
-        return page_response(message_items(messages, response_id), query)
+        return store.page_response(store.message_items(messages, response_id), query)
 
     async def _get_stored(self, project: str, response_id: str, workflow: str | None) -> StoredRun:
         try:
-            stored = await self._run_reader.get_run(project, run_of_response(response_id))
+            stored = await self.run_reader.get_run(project, store.run_of_response(response_id))
         except RunNotFound:
             raise ResponseNotFound(response_id) from None
         if not stored.row.stored or workflow not in (None, stored.row.workflow):
@@ -126,19 +110,19 @@ class StoredResponses:
     async def _delete(self, project: str, stored: StoredRun) -> HttpResponse:
         if stored.row.is_alive:
             raise StillRunning("The response is still in progress. Cancel it first.")
-        await self._database.write(runs.delete_runs, project, [stored.row.id])
-        return deleted_response(stored.row.id)
+        await self.database.write(runs.delete_runs, project, [stored.row.id])
+        return store.deleted_response(stored.row.id)
 
     # Conversations
 
     async def conversations(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """POST /conversations."""
         content = await self._resolve_files(exchange, request, parse_create(request))
-        validate_history(content.messages, system="keep", limits=self._settings.history_limits)  # As in _append_items.
+        validate_history(content.messages, system="keep", limits=self.settings.history_limits)  # As in _append_items.
         thread = NewThread(
-            id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=content.metadata
+            id=new_id("conv"), at=self.now(), origin="api", workflow=request.workflow, metadata=content.metadata
         )
-        created = await self._database.write(threads.create_thread, exchange.caller.project, thread, content.messages)
+        created = await self.database.write(threads.create_thread, exchange.caller.project, thread, content.messages)
         return _encode_conversation(created)
 
     async def conversation(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
@@ -148,9 +132,9 @@ class StoredResponses:
         stored = await self._require_thread(project, request)
         if metadata is not None:
             changes = ThreadChanges(metadata=metadata)
-            stored = await self._database.write(threads.update_thread, project, thread_id, changes)
+            stored = await self.database.write(threads.update_thread, project, thread_id, changes)
         if request.method == "DELETE":
-            await self._database.write(threads.delete_thread, project, thread_id)
+            await self.database.write(threads.delete_thread, project, thread_id)
             return deleted_conversation_response(thread_id)
         return _encode_conversation(stored)
 
@@ -160,25 +144,25 @@ class StoredResponses:
         content: ConversationInput | None = None
         if request.method == "POST":
             content = await self._resolve_files(exchange, request, parse_added_items(request))
-        query = parse_page_query(request) if content is None else None
+        query = store.parse_page_query(request) if content is None else None
         await self._require_thread(project, request)
         if content is None:
-            branch = await self._database.read(threads.get_branch, project, thread_id)
+            branch = await self.database.read(threads.get_branch, project, thread_id)
             assert query is not None
-            return page_response(_branch_items(branch, thread_id), query)
-        created, branch = await self._database.write(_append_items, project, thread_id, content.messages, self._now())
+            return store.page_response(_branch_items(branch, thread_id), query)
+        created, branch = await self.database.write(_append_items, project, thread_id, content.messages, self.now())
         created_ids = {node.id for node in created}
         items = _branch_items(branch, thread_id)
-        return all_items_response([item for item in items if branch[item.message].id in created_ids])
+        return store.all_items_response([item for item in items if branch[item.message].id in created_ids])
 
     async def item(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET and DELETE /conversations/{id}/items/{item}."""
         project, thread_id, item_id = exchange.caller.project, request.parameters["id"], request.parameters["item"]
         await self._require_thread(project, request)
         if request.method != "DELETE":
-            branch = await self._database.read(threads.get_branch, project, thread_id)
-            return item_response(find_item(_branch_items(branch, thread_id), item_id))
-        await self._database.write(_remove_item, project, thread_id, item_id, self._now())
+            branch = await self.database.read(threads.get_branch, project, thread_id)
+            return store.item_response(store.find_item(_branch_items(branch, thread_id), item_id))
+        await self.database.write(_remove_item, project, thread_id, item_id, self.now())
         return _encode_conversation(await self._require_thread(project, request))
 
     async def _resolve_files(
@@ -187,16 +171,16 @@ class StoredResponses:
         """Look up the files of new messages. Raises NotFound for a missing one."""
         if not has_files(content.messages):
             return content
-        host, root_path = exchange.headers["host"], self._settings.root_path
+        host, root_path = exchange.headers["host"], self.settings.root_path
         messages = file_references.resolve_file_urls(content.messages, host=host, root_path=root_path)
-        messages = await self._database.read(
+        messages = await self.database.read(
             file_references.require_files, exchange.caller.project, messages, request.body
         )
         return content._replace(messages=messages)
 
     async def _require_thread(self, project: str, request: HttpRequest) -> Thread:
         thread_id = request.parameters["id"]
-        stored = await self._database.read(threads.get_thread, project, thread_id)
+        stored = await self.database.read(threads.get_thread, project, thread_id)
         if stored is None or (request.workflow is not None and stored.workflow not in (None, request.workflow)):
             raise ConversationNotFound(thread_id)
         return stored
@@ -204,7 +188,9 @@ class StoredResponses:
 
 def _encode_response(stored: StoredRun, log: Sequence[Event]) -> HttpResponse:
     status = "queued" if stored.row.status == "queued" else "in_progress"
-    return stored_response(log, _decode_request(stored), started=started_event(stored.row), status_if_running=status)
+    return store.stored_response(
+        log, _decode_request(stored), started=started_event(stored.row), status_if_running=status
+    )
 
 
 def _decode_request(stored: StoredRun) -> ResponsesRequest:
@@ -216,8 +202,8 @@ def _encode_conversation(thread: Thread) -> HttpResponse:
     return conversation_response(thread.id, thread.created_at, metadata)
 
 
-def _branch_items(branch: Sequence[Node], thread: str) -> list[StoredItem]:
-    return message_items([node.message for node in branch], thread)
+def _branch_items(branch: Sequence[Node], thread: str) -> list[store.StoredItem]:
+    return store.message_items([node.message for node in branch], thread)
 
 
 def _append_items(
@@ -240,17 +226,17 @@ def _remove_item(db: Connection, project: str, thread: str, item_id: str, at: da
     """
     branch = threads.get_branch(db, project, thread)
     items = _branch_items(branch, thread)
-    item = find_item(items, item_id)
+    item = store.find_item(items, item_id)
     for removed in (item, *_call_outputs(items, item)):
         node = branch[removed.message]
-        remaining_message = without_item(node.message, removed)
+        remaining_message = store.without_item(node.message, removed)
         if remaining_message is None:
             threads.delete_message(db, project, thread, node.id, below="keep", at=at)
         else:
             run_log.replace_message(db, project, thread, node, remaining_message)
 
 
-def _call_outputs(items: Sequence[StoredItem], call: StoredItem) -> list[StoredItem]:
+def _call_outputs(items: Sequence[store.StoredItem], call: store.StoredItem) -> list[store.StoredItem]:
     """Return the result of a tool call, if any; after its result, the id of a call may be used again."""
     if call.item["type"] != "function_call":
         return []

@@ -1,6 +1,7 @@
 """Runs that answer in a thread, started by the REST API: POST /api/threads/{id}/turns."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -29,32 +30,24 @@ class TurnOptions(msgspec.Struct, frozen=True, kw_only=True):
     trace_parent: str | None = None
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ThreadRunner:
     """Starts runs that continue without the request that started them."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        settings: Settings,
-        engine: Engine,
-        run_reader: RunReader,
-        resolver: HistoryResolver,
-        queue: RunQueue,
-    ) -> None:
-        self._registry = registry
-        self._settings = settings
-        self.engine = engine
-        self._run_reader = run_reader
-        self._resolver = resolver
-        self.run_queue = queue
+    registry: Registry
+    settings: Settings
+    engine: Engine
+    run_reader: RunReader
+    resolver: HistoryResolver
+    run_queue: RunQueue
 
     async def start_turn(
         self, caller: Caller, thread_id: str, plan: TurnPlan, options: TurnOptions, run_id: str | None = None
     ) -> ResolvedCall:
         """Append messages to a thread and start the run that answers; both are stored when this returns."""
-        thread = await self._resolver.get_thread(caller.project, thread_id, None)
-        workflow = self._registry.workflow(thread.workflow)
-        if self.engine.active_count >= self._settings.max_streams_total:
+        thread = await self.resolver.get_thread(caller.project, thread_id, None)
+        workflow = self.registry.workflow(thread.workflow)
+        if self.engine.active_count >= self.settings.max_streams_total:
             raise Overloaded("The server is at its limit of concurrent calls. Try again shortly.")
         call = Call(
             workflow=workflow.description.name,
@@ -65,14 +58,14 @@ class ThreadRunner:
         )
         origin = Origin(project=caller.project, key=caller.key, protocol=TURNS_PROTOCOL, background=options.background)
         unresolved = ResolvedCall(call, None, origin, run_id)
-        unresolved = await self._resolver.apply_variant(caller.project, workflow, unresolved, options.variant, thread)
-        async with self._resolver.in_thread(thread, workflow, workflow.options.turns, unresolved, plan) as resolved:
+        unresolved = await self.resolver.apply_variant(caller.project, workflow, unresolved, options.variant, thread)
+        async with self.resolver.in_thread(thread, workflow, workflow.options.turns, unresolved, plan) as resolved:
             if options.background:
                 self.run_queue.start()  # Servers without lifespan events don't start it.
                 await self.run_queue.enqueue(workflow, resolved.call, resolved.origin, resolved.run_id)
                 return resolved
             run, producer = self.engine.open(workflow, resolved.call, origin=resolved.origin, run_id=resolved.run_id)
-            await self._run_reader.flush()  # A request that finds it locked must find the run that holds it.
+            await self.run_reader.flush()  # A request that finds it locked must find the run that holds it.
         run.start(producer)
-        self._run_reader.unread_runs.add(run)
+        self.run_reader.unread_runs.add(run)
         return resolved

@@ -13,7 +13,7 @@ from palaver.errors import NotFound
 from palaver.storage import run_log
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import row_converter, split_batches
+from palaver.storage.schema import require_row, row_converter, split_batches
 from palaver.storage.tables import board_cells as cells_table
 from palaver.storage.tables import boards as table
 from palaver.storage.tables import runs as runs_table
@@ -53,10 +53,8 @@ class LastBoard(NamedTuple):
 
 def get_board(db: Connection, project: str, board: str, *, lock: bool = False) -> Board:
     """Return a board with its cells; with `lock`, locked until the transaction ends. Raises NotFound."""
-    query = select(table).where(table.c.project == project, table.c.id == board)
-    row = db.execute(query.with_for_update() if lock else query).one_or_none()
-    if row is None:
-        raise NotFound(f"Board {board[:80]!r} not found.")
+    query = select(table).with_for_update() if lock else select(table)
+    row = require_row(db, query, table, project, board, "Board")
     return Board(
         id=row.id,
         grid=msgspec.convert(row.body, Grid),

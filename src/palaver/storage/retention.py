@@ -1,11 +1,11 @@
-"""Deletion of expired runs and files, in batches: callers repeat each function until it returns 0."""
+"""Deletion of expired runs, in batches: callers repeat each function until it returns 0."""
 
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Select, exists, select
 
-from palaver.storage import files, runs
+from palaver.storage import runs
 from palaver.storage.tables import board_cells as cells
 from palaver.storage.tables import runs as runs_table
 
@@ -36,7 +36,3 @@ def _delete_batch(db: Connection, query: Select[Any, Any]) -> int:
     for project in sorted({project for project, _ in keys}):  # The same order in all processes avoids deadlocks.
         runs.delete_runs(db, project, [run for run_project, run in keys if run_project == project])
     return len(keys)
-
-
-def delete_old_files(db: Connection, now: datetime) -> int:
-    return files.delete_unused_files(db, now - files.UNUSED_FILE_TTL)

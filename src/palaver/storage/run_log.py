@@ -15,7 +15,7 @@ from palaver.core.messages import Message, file_ids
 from palaver.core.runs import Call, EventBatch, FinishedRun, NewRun, Origin, Reply, RunStatus, interruption_events
 from palaver.storage import files, notifications, redaction, runs
 from palaver.storage.notifications import Change
-from palaver.storage.runs import RunEnding, StoredRun, decode_call
+from palaver.storage.runs import RunEnding, RunRow, StoredRun, decode_call
 from palaver.storage.tables import nodes
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.message_tree import Node, node_row
@@ -74,42 +74,37 @@ def _run_changes(origin: Origin, run: str) -> Iterator[Change]:
 def _run_row(new: NewRun, ending: RunEnding | None) -> dict[str, Any]:
     call, origin, started = new.call, new.origin, new.started
     has_content, messages = _has_content(new), _call_messages(new)
-    row: dict[str, Any] = {
-        "project": origin.project,
-        "id": started.run_id,
-        "workflow": new.workflow,
-        "variant": origin.variant,
-        "status": new.status,
-        "finish": None,
-        "error": None,
-        "protocol": origin.protocol,
-        "background": origin.background,
-        "stored": origin.stored,
-        "thread": origin.thread,
-        "answers": origin.answers,
-        "previous": origin.previous,
-        "board": origin.board,
-        "session": started.session,
-        "user": call.user,
-        "key": origin.key,
-        "trace_id": started.trace_id,
-        "seq": -1,
-        "usage": None,
+    assert started.at is not None
+    row = RunRow(
+        project=origin.project,
+        id=started.run_id,
+        workflow=new.workflow,
+        variant=origin.variant,
+        status=new.status,
+        protocol=origin.protocol,
+        background=origin.background,
+        stored=origin.stored,
+        thread=origin.thread,
+        answers=origin.answers,
+        previous=origin.previous,
+        board=origin.board,
+        session=started.session,
+        user=call.user,
+        key=origin.key,
+        trace_id=started.trace_id,
+        preview_in=_input_preview(messages or call.messages, call.inputs) if has_content else None,
+        process=new.process,
+        idempotent=new.idempotent,
+        created_at=started.at,
+        started_at=started.at if new.status == "running" else None,
+        first_output_at=new.first_output_at,
+    )
+    values: dict[str, Any] = msgspec.structs.asdict(row) | {
         "call": _encode_call(call, messages) if has_content else None,
         "reading": None if origin.reading is None else json.encode(origin.reading),
         "reply": None,
-        "preview_in": _input_preview(messages or call.messages, call.inputs) if has_content else None,
-        "preview_out": None,
-        "process": new.process,
-        "idempotent": new.idempotent,
-        "attempts": 0,
-        "cancel_asked_at": None,
-        "created_at": started.at,
-        "started_at": started.at if new.status == "running" else None,
-        "first_output_at": new.first_output_at,
-        "ended_at": None,
     }
-    return row if ending is None else row | msgspec.structs.asdict(ending)
+    return values if ending is None else values | msgspec.structs.asdict(ending)
 
 
 def _has_content(new: NewRun) -> bool:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from palaver.errors import NotFound, TooLarge
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import row_converter
+from palaver.storage.schema import require_row, row_converter
 from palaver.storage.tables import views as table
 
 MAX_VIEWS = 500
@@ -44,17 +44,11 @@ def insert_view(db: Connection, project: str, view: SavedView) -> None:
 
 def replace_view(db: Connection, project: str, view: str, *, name: str, body: Any, at: datetime) -> SavedView:
     conditions = (table.c.project == project, table.c.id == view)
-    row = db.execute(select(table).where(*conditions).with_for_update()).one_or_none()
-    if row is None:
-        raise _view_not_found(view)
+    row = require_row(db, select(table).with_for_update(), table, project, view, "Saved view")
     db.execute(update(table).where(*conditions).values(name=name, body=body, updated_at=at))
     return msgspec.structs.replace(_row_to_view(row), name=name, body=body, updated_at=at)
 
 
 def delete_view(db: Connection, project: str, view: str) -> None:
     if not db.execute(delete(table).where(table.c.project == project, table.c.id == view)).rowcount:
-        raise _view_not_found(view)
-
-
-def _view_not_found(view: str) -> NotFound:
-    return NotFound(f"Saved view {view[:80]!r} not found.")
+        raise NotFound(f"Saved view {view[:80]!r} not found.")

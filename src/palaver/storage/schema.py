@@ -5,11 +5,26 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import BigInteger, Column, Connection, Dialect, LargeBinary, MetaData, Row, String, Table
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Dialect,
+    LargeBinary,
+    MetaData,
+    Row,
+    Select,
+    String,
+    Table,
+    TextClause,
+)
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
 from palaver.core import json
+from palaver.errors import NotFound
 
 T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -27,6 +42,16 @@ metadata = MetaData(
 def project_column() -> Column[str]:
     """Return the column of a row's project. Every query is limited to one project."""
     return Column("project", String(32), nullable=False)
+
+
+def project_table(name: str, *items: SchemaItem, **options: Any) -> Table:
+    """Return a table whose first column is the project."""
+    return Table(name, metadata, project_column(), *items, **options)
+
+
+def partial_index(condition: ColumnElement[bool] | TextClause) -> dict[str, Any]:
+    """Return the options of an index of only the rows that meet the condition."""
+    return {"sqlite_where": condition, "postgresql_where": condition}
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -73,6 +98,14 @@ def row_converter(kind: type[StructT]) -> Callable[[Row[Any]], StructT]:
 def row_values(row: Row[Any]) -> dict[str, Any]:
     """Return the values of a row by column."""
     return row._asdict()  # pyright: ignore[reportPrivateUsage] - public, named as in namedtuple
+
+
+def require_row(db: Connection, query: Select[Any], table: Table, project: str, id: str, kind: str) -> Row[Any]:
+    """Return the row of `query` with this id. Raises NotFound, which names the kind of object, such as "Review"."""
+    row = db.execute(query.where(table.c.project == project, table.c.id == storable_text(id))).one_or_none()
+    if row is None:
+        raise NotFound(f"{kind} {id[:80]!r} not found.")
+    return row
 
 
 def dialect_insert(db: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:

@@ -17,8 +17,7 @@ from sqlalchemy import (
 )
 
 from palaver.storage.evaluations.tables import EVALUATION_TABLES, LIVE_TABLES, REVIEW_TABLES
-from palaver.storage.schema import Json, UtcTimestamp, metadata
-from palaver.storage.schema import project_column as _project
+from palaver.storage.schema import Json, UtcTimestamp, metadata, partial_index, project_column, project_table
 from palaver.storage.spans.tables import span_bodies, span_days, spans
 from palaver.storage.testsets.tables import TESTSET_TABLES
 
@@ -32,10 +31,8 @@ projects = Table(
     Column("created_at", UtcTimestamp, nullable=False),
 )
 
-keys = Table(
+keys = project_table(
     "keys",
-    metadata,
-    _project(),
     Column("id", String(8), nullable=False, unique=True),
     Column("name", String(200), nullable=False),
     Column("hash", LargeBinary(32), nullable=False),
@@ -52,7 +49,7 @@ sessions = Table(
     "sessions",
     metadata,
     Column("hash", LargeBinary(32), primary_key=True),
-    _project(),
+    project_column(),
     Column("key", String(8), nullable=False),
     Column("scopes", Json, nullable=False),
     Column("created_at", UtcTimestamp, nullable=False),
@@ -67,10 +64,8 @@ secrets = Table(
     Column("created_at", UtcTimestamp, nullable=False),
 )
 
-idempotency = Table(
+idempotency = project_table(
     "idempotency",
-    metadata,
-    _project(),
     Column("owner", String(16), nullable=False),  # The id of the API key, or empty.
     Column("route", String(200), nullable=False),
     Column("key", String(128), nullable=False),
@@ -86,10 +81,8 @@ idempotency = Table(
 # Workflows
 
 
-workflows = Table(
+workflows = project_table(
     "workflows",
-    metadata,
-    _project(),
     Column("name", String(64), nullable=False),
     Column("description", Json, nullable=False),
     Column("digest", LargeBinary(32), nullable=False),
@@ -97,10 +90,8 @@ workflows = Table(
     PrimaryKeyConstraint("project", "name"),
 )
 
-connections = Table(
+connections = project_table(
     "connections",
-    metadata,
-    _project(),
     Column("name", String(64), nullable=False),
     Column("url", Text, nullable=False),
     Column("options", Json, nullable=False),
@@ -110,10 +101,8 @@ connections = Table(
     PrimaryKeyConstraint("project", "name"),
 )
 
-variants = Table(
+variants = project_table(
     "variants",
-    metadata,
-    _project(),
     Column("id", String(64), nullable=False),
     Column("workflow", String(64), nullable=False),
     Column("name", String(64), nullable=False),
@@ -126,10 +115,8 @@ variants = Table(
     UniqueConstraint("project", "workflow", "name"),
 )
 
-variant_versions = Table(
+variant_versions = project_table(
     "variant_versions",
-    metadata,
-    _project(),
     Column("variant", String(64), nullable=False),
     Column("number", Integer, nullable=False),
     Column("parameters", Json, nullable=False),
@@ -143,10 +130,8 @@ variant_versions = Table(
 # Threads and runs
 
 
-threads = Table(
+threads = project_table(
     "threads",
-    metadata,
-    _project(),
     Column("id", String(64), nullable=False),
     Column("title", String(200), nullable=False),
     Column("title_by", String(8), nullable=False),
@@ -172,13 +157,11 @@ threads = Table(
     Index("ix_threads_of_workflow", "project", "workflow", "updated_at", "id"),
     Index("ix_threads_of_origin", "project", "origin", "updated_at", "id"),
     Index("ix_threads_pinned", "project", "pinned", "updated_at", "id"),
-    Index("ix_threads_taken", "run", sqlite_where=text("run IS NOT NULL"), postgresql_where=text("run IS NOT NULL")),
+    Index("ix_threads_taken", "run", **partial_index(text("run IS NOT NULL"))),
 )
 
-nodes = Table(
+nodes = project_table(
     "nodes",
-    metadata,
-    _project(),
     Column("thread", String(64), nullable=False),
     Column("id", String(80), nullable=False),
     Column("parent", String(80)),
@@ -205,10 +188,8 @@ IS_OF_BOARD = text("board IS NOT NULL")
 IS_UNUSUAL = text("status IN ('failed', 'cancelled', 'interrupted')")
 """A small part of all runs. Queries must use this exact condition to be answered from its partial index."""
 
-runs = Table(
+runs = project_table(
     "runs",
-    metadata,
-    _project(),
     Column("id", String(64), nullable=False),
     Column("workflow", String(64), nullable=False),
     Column("variant", String(80)),
@@ -246,21 +227,13 @@ runs = Table(
     Index("ix_runs_of_session", "project", "session", "id"),
     Index("ix_runs_of_workflow", "project", "workflow", "id"),
     Index("ix_runs_of_thread", "project", "thread", "id"),
-    Index("ix_runs_of_board", "project", "board", "id", sqlite_where=IS_OF_BOARD, postgresql_where=IS_OF_BOARD),
-    Index("ix_runs_unusual", "project", "status", "id", sqlite_where=IS_UNUSUAL, postgresql_where=IS_UNUSUAL),
+    Index("ix_runs_of_board", "project", "board", "id", **partial_index(IS_OF_BOARD)),
+    Index("ix_runs_unusual", "project", "status", "id", **partial_index(IS_UNUSUAL)),
 )
-Index(
-    "ix_runs_alive",
-    runs.c.status,
-    runs.c.process,
-    sqlite_where=runs.c.ended_at.is_(None),
-    postgresql_where=runs.c.ended_at.is_(None),
-)
+Index("ix_runs_alive", runs.c.status, runs.c.process, **partial_index(runs.c.ended_at.is_(None)))
 
-events = Table(
+events = project_table(
     "events",
-    metadata,
-    _project(),
     Column("run", String(64), nullable=False),
     Column("first", Integer, nullable=False),  # The seq of the first event.
     Column("count", Integer, nullable=False),
@@ -269,10 +242,8 @@ events = Table(
     PrimaryKeyConstraint("project", "run", "first"),
 )
 
-feedback = Table(
+feedback = project_table(
     "feedback",
-    metadata,
-    _project(),
     Column("run", String(64), nullable=False),
     Column("message", String(80), nullable=False),
     Column("key", String(8), nullable=False),
@@ -284,10 +255,8 @@ feedback = Table(
     Index("ix_feedback_latest", "project", "created_at", "run"),
 )
 
-boards = Table(
+boards = project_table(
     "boards",
-    metadata,
-    _project(),
     Column("id", String(64), nullable=False),
     Column("name", String(200), nullable=False),
     Column("mode", String(8), nullable=False),
@@ -299,10 +268,8 @@ boards = Table(
     Index("ix_boards_latest", "project", "updated_at", "id"),
 )
 
-board_cells = Table(
+board_cells = project_table(
     "board_cells",
-    metadata,
-    _project(),
     Column("board", String(64), nullable=False),
     Column("row", String(64), nullable=False),
     Column("column", String(64), nullable=False),
@@ -312,10 +279,8 @@ board_cells = Table(
     ForeignKeyConstraint(["project", "board"], ["boards.project", "boards.id"], ondelete="CASCADE"),
 )
 
-files = Table(
+files = project_table(
     "files",
-    metadata,
-    _project(),
     Column("id", String(64), nullable=False),
     Column("media_type", String(200), nullable=False),
     Column("filename", Text, nullable=False),
@@ -328,20 +293,16 @@ files = Table(
     Index("ix_files_unused", "created_at", sqlite_where=text("used = 0"), postgresql_where=text("NOT used")),
 )
 
-file_pieces = Table(
+file_pieces = project_table(
     "file_pieces",
-    metadata,
-    _project(),
     Column("sha256", String(64), nullable=False),
     Column("place", Integer, nullable=False),
     Column("data", LargeBinary, nullable=False),
     PrimaryKeyConstraint("project", "sha256", "place"),
 )
 
-file_uses = Table(
+file_uses = project_table(
     "file_uses",
-    metadata,
-    _project(),
     Column("holder", String(64), nullable=False),  # The thread or run that references the file.
     Column("node", String(80), nullable=False),  # The node of a thread; empty for a run.
     Column("file", String(64), nullable=False),
@@ -364,10 +325,8 @@ processes = Table(
     Column("seen_at", UtcTimestamp, nullable=False, index=True),
 )
 
-views = Table(
+views = project_table(
     "views",
-    metadata,
-    _project(),
     Column("id", String(64), nullable=False),
     Column("page", String(16), nullable=False),
     Column("name", String(200), nullable=False),

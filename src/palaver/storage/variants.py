@@ -12,7 +12,7 @@ from palaver.core.variants import DEFAULT_VARIANT, VariantFile, VariantReference
 from palaver.errors import InvalidParameter, NameTaken, NotFound, StaleBase
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import row_converter
+from palaver.storage.schema import require_row, row_converter
 from palaver.storage.tables import variant_versions as versions_table
 from palaver.storage.tables import variants as table
 
@@ -73,11 +73,8 @@ _row_to_version = row_converter(Version)
 
 def get_variant(db: Connection, project: str, variant: str, *, lock: bool = False) -> Variant:
     """Return a variant, archived or not; with `lock`, locked until the transaction ends. Raises NotFound."""
-    query = _select_variants(project).where(table.c.id == variant)
-    row = db.execute(query.with_for_update() if lock else query).one_or_none()
-    if row is None:
-        raise NotFound(f"Variant {variant[:80]!r} not found.")
-    return _row_to_variant(row)
+    query = select(table).with_for_update() if lock else select(table)
+    return _row_to_variant(require_row(db, query, table, project, variant, "Variant"))
 
 
 def find_variant(db: Connection, project: str, workflow: str, name: str) -> Variant | None:

@@ -307,9 +307,8 @@ def commit(
     if head.digest == prepared.revision.digest:
         return head, False
     revision = _add_revision(db, project, testset, current.head + 1, prepared, info)
-    testsets.advance_head(
-        db, project, testset, head=revision.number, rows=revision.rows, columns=revision.columns, at=info.at
-    )
+    values = {"head": revision.number, "rows": revision.rows, "columns": revision.columns, "updated_at": info.at}
+    testsets.update_testset_row(db, project, testset, **values)
     return revision, True
 
 

@@ -10,19 +10,8 @@ import msgspec
 
 from palaver.core import secret_mask
 from palaver.traces.model import Link, RawSpan, Span, SpanEvent
+from palaver.traces.otlp import limits
 from palaver.traces.otlp.common import InvalidSpan, check_size, is_pending_span, span_name, to_datetime
-from palaver.traces.otlp.limits import (
-    MAX_EVENTS,
-    MAX_LINKS,
-    MAX_NESTED_ATTRIBUTES,
-    MAX_VALUE_DEPTH,
-    Losses,
-    collect_attributes,
-    collect_map,
-    json_number,
-    truncate_name,
-    truncate_text,
-)
 from palaver.traces.run_facts import SpanOwner
 from palaver.traces.span_mapper import to_span
 
@@ -106,12 +95,12 @@ def strip_content(raw: RawSpan) -> RawSpan:
 
 def to_raw_span(span: "ReadableSpan") -> RawSpan | None:
     """Convert to the form of a received span; None for a pending notice or a span that is too large."""
-    losses = Losses()
+    losses = limits.Losses()
     context, parent = span.context, span.parent
     if context is None or span.start_time is None:
         return None
     span_id = f"{context.span_id:016x}"
-    attributes = collect_attributes(_pairs(span.attributes), _convert_value, losses)
+    attributes = limits.collect_attributes(_pairs(span.attributes), _convert_value, losses)
     if is_pending_span(attributes):
         return None
     events, links = tuple(_convert_events(span, losses)), tuple(_convert_links(span, losses))
@@ -136,12 +125,12 @@ def to_raw_span(span: "ReadableSpan") -> RawSpan | None:
         start=to_datetime(span.start_time),
         duration_ms=max(0, end - span.start_time) / _NS_PER_MS,
         failed=span.status.status_code.name == "ERROR",
-        status_message=truncate_text(span.status.description or "", "status_message", losses),
+        status_message=limits.truncate_text(span.status.description or "", "status_message", losses),
         attributes=attributes,
-        resource=collect_attributes(_pairs(span.resource.attributes), _convert_value, losses),
+        resource=limits.collect_attributes(_pairs(span.resource.attributes), _convert_value, losses),
         events=events,
         links=links,
-        scope=truncate_name(scope.name, "scope", losses) if scope is not None and scope.name else None,
+        scope=limits.truncate_name(scope.name, "scope", losses) if scope is not None and scope.name else None,
         dropped=losses.dropped(),
         notes=tuple(losses.notes),
     )
@@ -151,34 +140,38 @@ def _pairs(attributes: Mapping[str, Any] | None) -> Iterator[tuple[str, Any]]:
     return iter(attributes.items() if attributes else ())
 
 
-def _convert_events(span: "ReadableSpan", losses: Losses) -> Iterator[SpanEvent]:
-    losses.events += max(0, len(span.events) - MAX_EVENTS)
-    for event in span.events[:MAX_EVENTS]:
-        attributes = collect_attributes(_pairs(event.attributes), _convert_value, losses, MAX_NESTED_ATTRIBUTES)
-        yield SpanEvent(truncate_name(event.name, "event", losses), to_datetime(event.timestamp), attributes)
+def _convert_events(span: "ReadableSpan", losses: limits.Losses) -> Iterator[SpanEvent]:
+    losses.events += max(0, len(span.events) - limits.MAX_EVENTS)
+    for event in span.events[: limits.MAX_EVENTS]:
+        attributes = limits.collect_attributes(
+            _pairs(event.attributes), _convert_value, losses, limits.MAX_NESTED_ATTRIBUTES
+        )
+        yield SpanEvent(limits.truncate_name(event.name, "event", losses), to_datetime(event.timestamp), attributes)
 
 
-def _convert_links(span: "ReadableSpan", losses: Losses) -> Iterator[Link]:
-    losses.links += max(0, len(span.links) - MAX_LINKS)
-    for link in span.links[:MAX_LINKS]:
-        attributes = collect_attributes(_pairs(link.attributes), _convert_value, losses, MAX_NESTED_ATTRIBUTES)
+def _convert_links(span: "ReadableSpan", losses: limits.Losses) -> Iterator[Link]:
+    losses.links += max(0, len(span.links) - limits.MAX_LINKS)
+    for link in span.links[: limits.MAX_LINKS]:
+        attributes = limits.collect_attributes(
+            _pairs(link.attributes), _convert_value, losses, limits.MAX_NESTED_ATTRIBUTES
+        )
         yield Link(f"{link.context.trace_id:032x}", f"{link.context.span_id:016x}", attributes)
 
 
-def _convert_value(value: Any, name: str, losses: Losses, depth: int = 0) -> Any:
+def _convert_value(value: Any, name: str, losses: limits.Losses, depth: int = 0) -> Any:
     match value:
         case str():
-            return truncate_text(value, name, losses)
+            return limits.truncate_text(value, name, losses)
         case bool() | int() | None:
             return value
         case float():
-            return json_number(value)
+            return limits.json_number(value)
         case bytes():
-            return truncate_text(value.hex(), name, losses)
-        case Mapping() if depth < MAX_VALUE_DEPTH:
+            return limits.truncate_text(value.hex(), name, losses)
+        case Mapping() if depth < limits.MAX_VALUE_DEPTH:
             pairs = _pairs(cast("Mapping[str, Any]", value))
-            return collect_map(pairs, lambda item: _convert_value(item, name, losses, depth + 1), losses)
-        case Sequence() if depth < MAX_VALUE_DEPTH:
+            return limits.collect_map(pairs, lambda item: _convert_value(item, name, losses, depth + 1), losses)
+        case Sequence() if depth < limits.MAX_VALUE_DEPTH:
             return [_convert_value(item, name, losses, depth + 1) for item in cast("Sequence[Any]", value)]
         case _:
             losses.note(f"cut:{name}")

@@ -5,7 +5,6 @@ pydantic. Nothing is coerced: `"8"` is not 8. Annotations that neither can handl
 """
 
 import inspect
-import re
 import sys
 import types
 import typing
@@ -144,7 +143,8 @@ class _MsgspecSchema(ValueSchema):
         try:
             return msgspec.convert(value, self._annotation, str_keys=True)
         except msgspec.ValidationError as error:
-            raise SchemaErrors([_msgspec_error(str(error))]) from None
+            reason, pointer = json.split_location(str(error))
+            raise SchemaErrors([SchemaError(pointer, reason)]) from None
 
 
 class _PydanticSchema(ValueSchema):
@@ -230,18 +230,3 @@ def _pointer(value: Any, steps: Sequence[str | int], kind: str) -> str:
 
 def _has(value: dict[str, Any] | list[Any], step: str | int) -> bool:
     return step in value if isinstance(value, dict) else isinstance(step, int) and 0 <= step < len(value)
-
-
-_ERROR_LOCATION = re.compile(r"^(.*) - at `(?:key` in `)?\$(.*)`$", re.DOTALL)
-_PATH_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
-
-
-def _msgspec_error(message: str) -> SchemaError:
-    """Convert a msgspec message, which ends in a JSON path, to a SchemaError with a pointer."""
-    match = _ERROR_LOCATION.match(message)
-    if match is None:
-        return SchemaError("", message)
-    path, _, _ = match[2].partition("[...]")  # Some value of a mapping; msgspec does not name the key.
-    return SchemaError(
-        "".join(f"/{json.escape_pointer(name or index)}" for name, index in _PATH_STEP.findall(path)), match[1]
-    )

@@ -3,10 +3,17 @@
 import { createOpenResponses } from '@ai-sdk/open-responses';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createDatabricksProvider } from '@databricks/ai-sdk-provider';
-import { generateText, streamText } from 'ai';
+import * as ai6 from 'ai';
+import * as ai5 from 'ai5';
+import { createOpenAI as createOpenAI5 } from 'ai5-openai';
+import * as ai7 from 'ai7';
+import { createOpenAI as createOpenAI7 } from 'ai7-openai';
 import { answer, told } from './lines.mjs';
 
 globalThis.AI_SDK_LOG_WARNINGS = false; // It would write them to the output, which is read as JSON.
+
+const openaiResponses = (create) => ({ url, workflow }) =>
+  create({ baseURL: `${url}/${workflow}/v1`, apiKey: 'none' }).responses(workflow);
 
 const MODELS = {
   databricks: ({ url, workflow }) => createDatabricksProvider({
@@ -14,12 +21,12 @@ const MODELS = {
     formatUrl: ({ baseUrl }) => `${baseUrl}/invocations`,
     useRemoteToolCalling: true,
   }).responses(workflow),
-  openaiResponses: ({ url, workflow }) => createOpenAI({ baseURL: `${url}/${workflow}/v1`, apiKey: 'none' }).responses(workflow),
+  openaiResponses: openaiResponses(createOpenAI),
   openaiChat: ({ url, workflow }) => createOpenAI({ baseURL: `${url}/${workflow}/v1`, apiKey: 'none' }).chat(workflow),
   openResponses: ({ url, workflow }) => createOpenResponses({ name: 'palaver', url: `${url}/${workflow}/v1/responses` })(workflow),
 };
 
-const whole = (model) => async (asked, built) => {
+const whole = (model, { generateText } = ai6) => async (asked, built) => {
   const result = await generateText({ model: model(asked), prompt: asked.prompt, maxRetries: 0 });
   for (const part of result.content) {
     if (part.type === 'text') built.text.push(part.text);
@@ -30,7 +37,7 @@ const whole = (model) => async (asked, built) => {
   readEnd(result, built);
 };
 
-const streamed = (model) => async (asked, built, { signal, heard }) => {
+const streamed = (model, { streamText } = ai6) => async (asked, built, { signal, heard }) => {
   const result = streamText({ model: model(asked), prompt: asked.prompt, maxRetries: 0, abortSignal: signal, onError() {} });
   let place = {};
   for await (const part of result.fullStream) {
@@ -58,9 +65,9 @@ function readResult({ toolCallId: id, toolName: name, output }, built) {
 const twice = (model, store = false) => async (asked, built) => {
   const options = { model: model(asked), maxRetries: 0, providerOptions: { openai: { store } } };
   const messages = [{ role: 'user', content: asked.prompt }];
-  messages.push(...(await streamText({ ...options, messages }).response).messages);
+  messages.push(...(await ai6.streamText({ ...options, messages }).response).messages);
   messages.push({ role: 'user', content: asked.then });
-  built.text.push(await streamText({ ...options, messages }).text);
+  built.text.push(await ai6.streamText({ ...options, messages }).text);
 };
 
 function readEnd({ finishReason, usage }, built) {
@@ -71,4 +78,10 @@ function readEnd({ finishReason, usage }, built) {
 
 const ways = Object.entries(MODELS).flatMap(([name, model]) =>
   [[`${name}Whole`, whole(model)], [`${name}Streamed`, streamed(model)], [`${name}Twice`, twice(model)]]);
-await answer({ ...Object.fromEntries(ways), openaiResponsesReferences: twice(MODELS.openaiResponses, true) });
+await answer({
+  ...Object.fromEntries(ways),
+  openaiResponsesReferences: twice(MODELS.openaiResponses, true),
+  openaiResponses5Streamed: streamed(openaiResponses(createOpenAI5), ai5),
+  openaiResponses7Whole: whole(openaiResponses(createOpenAI7), ai7),
+  openaiResponses7Streamed: streamed(openaiResponses(createOpenAI7), ai7),
+});

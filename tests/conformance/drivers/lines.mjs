@@ -28,7 +28,8 @@ export async function answer(ways) {
   }
 }
 
-/** An error as its client tells it; the AI SDK keeps the body as `data`. */
+/** An error as its client reports it: the AI SDK keeps a body as `data`, and version 5 passes on the event of a stream. */
 export function told(error) {
-  return { code: error?.code ?? error?.data?.error?.code ?? error?.data?.code ?? null, message: String(error?.message ?? error) };
+  const sent = error?.data?.error ?? error?.data ?? error?.error ?? error;
+  return { code: error?.code ?? sent?.code ?? null, message: String(error?.message ?? sent?.message ?? error) };
 }

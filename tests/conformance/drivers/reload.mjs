@@ -73,4 +73,24 @@ const reload = (sdk, version) => async (asked, built) => {
   built.afterwards = text(third.chat.lastMessage);
 };
 
-await answer({ ai5: reload(ai5, '5'), ai6: reload(ai6, '6'), ai7: reload(ai7, '7') });
+/** Stops an answer as the documented front end does: with a request to the server, which ends the stream. */
+const stop = (sdk, version) => async (asked, built) => {
+  const { chat, spoken } = page(sdk, version, asked);
+  const asking = chat.sendMessage({ text: asked.gate });
+  await spoken;
+  const headers = { authorization: `Bearer ${asked.key}` };
+  const address = `${asked.url}/${asked.workflow}/api/chat/${asked.chat}`;
+  built.stopped = (await fetch(`${address}/stop`, { method: 'POST', headers })).status;
+  await asking;
+  built.next = (await fetch(`${address}/stream`, { headers })).status;
+  if (chat.error) built.error = told(chat.error);
+  built.status = chat.status;
+  built.text = chat.messages.map(text);
+};
+
+const versions = { ai5: [ai5, '5'], ai6: [ai6, '6'], ai7: [ai7, '7'] };
+const ways = Object.entries(versions).flatMap(([name, [sdk, version]]) => [
+  [name, reload(sdk, version)],
+  [`${name} stop`, stop(sdk, version)],
+]);
+await answer(Object.fromEntries(ways));

@@ -21,7 +21,7 @@ from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results as evaluation_results
 from palaver.storage.evaluations import slices
-from palaver.storage.evaluations.results import NewResult, NewScore, StopConditions
+from palaver.storage.evaluations.results import CellScore, NewResult, StopConditions
 from palaver.storage.testsets.repository import TestSet
 from palaver.testsets import commits
 from palaver.testsets.commits import CommitInfo, SubmittedRow
@@ -117,7 +117,7 @@ def _result(rows: bytes, plan: Plan, cell: int) -> NewResult:
         "expected": row["expected"],
     }
     passed = text == row["expected"]
-    score = NewScore(
+    score = CellScore(
         evaluator=0, name="exact_match", status="scored", passed=passed, score=float(passed), details={"why": text}
     )
     return NewResult(

@@ -9,7 +9,7 @@ from palaver.errors import InvalidValue, NotFound
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results, slices
-from palaver.storage.evaluations.results import NewResult, ResultFilters, StopConditions, StoredScore
+from palaver.storage.evaluations.results import CellScore, NewResult, ResultFilters, StopConditions
 from palaver.storage.pagination import FIRST_PAGE, Window
 from tests.storage.evaluation_factory import AT, make_evaluation, make_result, make_score
 
@@ -109,7 +109,7 @@ async def test_single_result_is_read_in_full_and_only_in_its_project(database: D
 
     assert (result.body, result.result.usage, result.result.started_at) == ({"text": "Answer 0"}, usage, AT)
     assert result.result.scores == [
-        StoredScore(
+        CellScore(
             evaluator=0,
             name="exact_match",
             status="scored",

@@ -225,15 +225,8 @@ def check_database(url: str, now: Callable[[], datetime], free: Callable[[Path],
             return DatabaseChecks([*_check_missing_file(path), *space_checks], None, path)
         report = diagnostics.inspect_file(path, now())
     except SettingsError as error:
-        return DatabaseChecks(
-            [
-                problem(
-                    "database",
-                    printable(error.message, 400),
-                    "Make sure that the database is available, or pass another one with --db.",
-                )
-            ]
-        )
+        advice = "Make sure that the database is available, or pass another one with --db."
+        return DatabaseChecks([problem("database", printable(error.message, 400), advice)])
     return DatabaseChecks([*_check_opened(report, str(path)), *space_checks], report, path)
 
 
@@ -280,14 +273,10 @@ def _check_opened(report: DatabaseReport, location: str) -> Iterator[Check]:
 def _check_free_space(path: Path, measure: Callable[[Path], int]) -> Iterator[Check]:
     free_bytes = measure(_existing_folder(path))
     size = path.stat().st_size if path.is_file() else 0
+    free_text = f"Only {_format_bytes(free_bytes)} of disk space left for {path}"
     if free_bytes < _MIN_FREE_BYTES:
-        yield problem(
-            "database",
-            f"Only {_format_bytes(free_bytes)} of disk space left for {path}. Writes will soon fail.",
-            "Free up space.",
-        )
+        yield problem("database", f"{free_text}. Writes will soon fail.", "Free up space.")
     elif free_bytes < max(_LOW_FREE_BYTES, size):
-        free_text = f"Only {_format_bytes(free_bytes)} of disk space left for {path}"
         message = f"{free_text}. A schema upgrade needs space for a copy of the file."
         advice = "Free up space, or reduce trace_retention_days, trace_max_bytes or run_days."
         yield warning("database", message, advice)
@@ -406,11 +395,8 @@ def check_clock(first: ClockReading, last: ClockReading, report: DatabaseReport 
         )
         yield problem("clock", message, _SET_CLOCK_HINT)
     elif last.monotonic < first.monotonic:
-        yield problem(
-            "clock",
-            "The system's monotonic clock went backwards. Timeouts are unreliable.",
-            "Check the hardware or hypervisor.",
-        )
+        message = "The system's monotonic clock went backwards. Timeouts are unreliable."
+        yield problem("clock", message, "Check the hardware or hypervisor.")
     elif abs(jump_s) > _MAX_JUMP_S:
         direction = "forward" if jump_s > 0 else "back"
         message = f"The system clock jumped {direction} by {abs(jump_s):.1f} s during the check."

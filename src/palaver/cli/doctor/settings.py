@@ -64,11 +64,8 @@ def _check_exposure(settings: Settings, has_key: bool | None, database: str) -> 
         try:
             is_broad = ip_network(network, strict=False).prefixlen < _MIN_PREFIX_BITS
         except ValueError:
-            yield problem(
-                "settings",
-                f"trusted_proxies: '{printable(network)}' is not an IP address or network.",
-                "Use e.g. 10.0.0.1 or 10.0.0.0/8.",
-            )
+            message = f"trusted_proxies: '{printable(network)}' is not an IP address or network."
+            yield problem("settings", message, "Use e.g. 10.0.0.1 or 10.0.0.0/8.")
         else:
             if is_broad:
                 message = f"trusted_proxies: {network} is too broad. Almost any client can forge its address."

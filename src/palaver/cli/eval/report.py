@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.output import echo
+from palaver.cli.output import align_columns, echo
 from palaver.evaluation.results.export.report import (
     NO_VALUE,
     format_difference,
@@ -142,7 +142,7 @@ def _print_comparison(comparison: Comparison) -> None:
 def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     printable_rows = [[printable(cell, 80) for cell in row] for row in rows]
     if not sys.stdout.isatty():
-        for line in _format_plain_table(columns, printable_rows):
+        for line in align_columns([columns, *printable_rows]):
             echo(line)
         return
     from rich.console import Console
@@ -154,11 +154,3 @@ def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         cells: list[Any] = [Text(cell) for cell in row]  # Names are not markup.
         table.add_row(*cells)
     Console().print(table)
-
-
-def _format_plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[index]) for row in (columns, *rows)) for index in range(len(columns))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (columns, *rows)
-    ]

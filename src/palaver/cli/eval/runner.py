@@ -3,9 +3,10 @@
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -284,11 +285,6 @@ def build_report(database: Database, outcome: EvalOutcome) -> "Report":
     """Build the report that files are written from. It may be read in another thread than the event loop's."""
     from palaver.evaluation.results import load
 
-    loop = asyncio.get_running_loop()
-
-    def cells() -> Iterable[ResultDetail]:
-        return _iterate_cells(database, outcome.evaluation.id, loop)
-
     return load.make_report(
         outcome.evaluation,
         outcome.plan,
@@ -296,7 +292,7 @@ def build_report(database: Database, outcome: EvalOutcome) -> "Report":
         comparisons=outcome.comparisons,
         failed_gates=outcome.failed,
         note=outcome.note,
-        cells=cells,
+        cells=partial(_iterate_cells, database, outcome.evaluation.id, asyncio.get_running_loop()),
     )
 
 

@@ -139,14 +139,10 @@ def _without_turn(verdict: Any) -> Any:
     return {key: value for key, value in cast("dict[str, Any]", verdict).items() if key != "turn"}
 
 
-def _check_human(parameters: Any, _context: EvaluatorContext) -> None:
-    check_questions(parameters.questions, "/parameters/questions")
-
-
 _DEFAULT_QUESTION = Question(key="correct")
 
 
-@evaluator(check=_check_human)
+@evaluator(check=lambda given, _: check_questions(given.questions, "/parameters/questions"))
 async def human(
     case: Case,  # noqa: ARG001 - reviewers read it
     questions: Questions = [_DEFAULT_QUESTION],  # noqa: B006 - never changed

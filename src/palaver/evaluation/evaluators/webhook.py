@@ -20,11 +20,7 @@ from palaver.evaluation.target import Target
 from palaver.outbound import client, printable, read_limited
 
 
-def _check_webhook(parameters: Any, context: EvaluatorContext) -> None:
-    context.check_post(parameters.url, parameters.secret, "/parameters/secret")
-
-
-@evaluator(check=_check_webhook)
+@evaluator(check=lambda given, context: context.check_post(given.url, given.secret, "/parameters/secret"))
 async def webhook(
     case: Case,
     target: Target,

@@ -16,7 +16,8 @@ from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.evaluation.runner.cell import UnavailableEvaluator, bind_planned
 from palaver.evaluation.score import ScoreRecord, error_score
 from palaver.storage.database import Database
-from palaver.storage.evaluations.live_evaluators import ClaimedCase, LiveEvaluator, NewLiveScore
+from palaver.storage.evaluations.live_evaluators import ClaimedCase, LiveEvaluator
+from palaver.storage.evaluations.results import CellScore
 
 EVALUATOR_TIMEOUT_S = 120.0
 """Seconds for one evaluator and case."""
@@ -40,7 +41,7 @@ class LiveScorer:
         self._timeout = timeout
         self._bound: dict[tuple[str, str], tuple[datetime, _BoundEvaluators]] = {}
 
-    async def score(self, rule: LiveEvaluator, claimed: ClaimedCase) -> list[NewLiveScore] | None:
+    async def score(self, rule: LiveEvaluator, claimed: ClaimedCase) -> list[CellScore] | None:
         """The scores of a case; None if the trace is gone. Only cancellation and EvaluationAborted are raised."""
         if rule.session:
             case = await self._database.read(read_session_case, claimed.project, claimed.subject)
@@ -48,7 +49,7 @@ class LiveScorer:
             case = await self._database.read(read_trace_case, claimed.project, claimed.trace)
         if case is None:
             return None
-        scores: dict[tuple[int, str], NewLiveScore] = {}
+        scores: dict[tuple[int, str], CellScore] = {}
         for index, evaluator in enumerate(self._evaluators_of(claimed.project, rule)):
             for record in await self._run(evaluator, case):
                 scores[index, record.evaluator] = _new_score(index, record)
@@ -75,6 +76,6 @@ class LiveScorer:
         return cached[1]
 
 
-def _new_score(index: int, record: ScoreRecord) -> NewLiveScore:
+def _new_score(index: int, record: ScoreRecord) -> CellScore:
     fields: dict[str, Any] = msgspec.structs.asdict(record) | {"details": record.details or None}
-    return NewLiveScore(name=fields.pop("evaluator"), evaluator=index, **fields)
+    return CellScore(name=fields.pop("evaluator"), evaluator=index, **fields)

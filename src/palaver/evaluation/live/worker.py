@@ -19,13 +19,6 @@ from palaver.evaluation.live.trace_selection import is_selected, trace_query
 from palaver.evaluation.score import EvaluationAborted
 from palaver.storage.database import Database
 from palaver.storage.evaluations import live_evaluators
-from palaver.storage.evaluations.live_evaluators import (
-    SESSION_IDLE_TIME,
-    TRACE_QUIET_TIME,
-    ClaimedCase,
-    EnabledEvaluator,
-    LiveEvaluator,
-)
 from palaver.storage.spans import queries as span_queries
 
 if TYPE_CHECKING:
@@ -54,8 +47,8 @@ class LiveEvaluationWorker:
         make_scorer: "Callable[[], LiveScorer]",
         is_draining: Callable[[], bool],
         now: Callable[[], datetime],
-        quiet_time: timedelta = TRACE_QUIET_TIME,
-        idle_time: timedelta = SESSION_IDLE_TIME,
+        quiet_time: timedelta = live_evaluators.TRACE_QUIET_TIME,
+        idle_time: timedelta = live_evaluators.SESSION_IDLE_TIME,
         poll_interval: float = POLL_INTERVAL_S,
     ) -> None:
         self._database = database
@@ -106,7 +99,7 @@ class LiveEvaluationWorker:
             except PalaverError as error:
                 log.debug("Failed to release live traces: %s", error.message)
 
-    async def step(self) -> list[EnabledEvaluator]:
+    async def step(self) -> list[live_evaluators.EnabledEvaluator]:
         """Apply all rules once and start due cases. Returns the rules."""
         enabled = await self._database.read(live_evaluators.list_enabled)
         if enabled:
@@ -121,7 +114,7 @@ class LiveEvaluationWorker:
         while self._tasks:
             await asyncio.wait(list(self._tasks))
 
-    async def _scan(self, enabled: list[EnabledEvaluator]) -> None:
+    async def _scan(self, enabled: list[live_evaluators.EnabledEvaluator]) -> None:
         last = await self._database.read(span_queries.last_position)
         settled = self._settled_position(last) if self._database.kind == "postgresql" else None
         for evaluator in enabled:
@@ -148,7 +141,7 @@ class LiveEvaluationWorker:
         recorded_at, position = self._positions[0]
         return position if now - recorded_at >= SETTLE_TIME_S else 0
 
-    async def _claim(self, rules: dict[tuple[str, str], LiveEvaluator]) -> None:
+    async def _claim(self, rules: dict[tuple[str, str], live_evaluators.LiveEvaluator]) -> None:
         free_slots, now = MAX_CONCURRENT_CASES - len(self._tasks), self._now()
         if free_slots <= 0 or not rules or not await self._database.read(live_evaluators.has_due_cases, now):
             return
@@ -168,7 +161,7 @@ class LiveEvaluationWorker:
             self._tasks.add(task)
             task.add_done_callback(self._on_done)
 
-    async def _score(self, rule: LiveEvaluator | None, claimed: ClaimedCase) -> None:
+    async def _score(self, rule: live_evaluators.LiveEvaluator | None, claimed: live_evaluators.ClaimedCase) -> None:
         await asyncio.sleep(max(0.0, (claimed.start_at - self._now()).total_seconds()))
         try:
             if rule is None:

@@ -33,7 +33,7 @@ from palaver.evaluation.runner.manual_case import reply_from_output
 from palaver.evaluation.runner.result_writer import CaseRedactor, CellCalls, CellInfo, make_result, make_score
 from palaver.evaluation.runner.script import make_answered_turn, play_script
 from palaver.evaluation.score import ScoreRecord, error_score
-from palaver.storage.evaluations.results import NewResult, NewScore, StopConditions
+from palaver.storage.evaluations.results import CellScore, NewResult, StopConditions
 from palaver.testsets.rows import format_row_id
 from palaver.testsets.scripts import Script, is_script, read_script
 from palaver.traces.run_facts import NO_PARENT_ID
@@ -202,7 +202,7 @@ class CellRunner:
         variant = self.plan.variants[info.position.variant]
         case = Case(id=format_cell_id(cell), row_id=info.row, variant=variant.name, repeat=info.position.repeat)
         calls = CellCalls()
-        scores: list[NewScore] = []
+        scores: list[CellScore] = []
         try:
             case = await self._make_case(case, variant, content, calls)
             error = calls.error
@@ -294,8 +294,8 @@ class CellRunner:
         calls.add(result, keep_events=self._wants_events)
         return result.answer
 
-    async def _score(self, case: Case) -> list[NewScore]:
-        scores: dict[tuple[int, str], NewScore] = {}
+    async def _score(self, case: Case) -> list[CellScore]:
+        scores: dict[tuple[int, str], CellScore] = {}
         for index, evaluator in enumerate(self._evaluators):
             for record in await self._run_evaluator(evaluator, case):
                 scores.setdefault((index, record.evaluator), make_score(index, record))
@@ -310,7 +310,7 @@ class CellRunner:
             return [error_score(evaluator.name, f"evaluator_timeout: timed out after {limit:g} seconds", seconds=limit)]
 
     def _make_result(
-        self, info: CellInfo, case: Case, calls: CellCalls, error: Mapping[str, Any] | None, scores: Sequence[NewScore]
+        self, info: CellInfo, case: Case, calls: CellCalls, error: Mapping[str, Any] | None, scores: Sequence[CellScore]
     ) -> NewResult:
         workflow = self.plan.variants[info.position.variant].workflow
         redactor = None if self._redact is None else self._redact(self.evaluation_key[0], workflow)

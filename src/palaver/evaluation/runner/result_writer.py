@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -19,7 +20,7 @@ from palaver.evaluation.runner.call import CallResult
 from palaver.evaluation.score import ScoreRecord
 from palaver.storage.database import Database
 from palaver.storage.evaluations import results
-from palaver.storage.evaluations.results import NewResult, NewScore, RecordOutcome, StopConditions, compress_result
+from palaver.storage.evaluations.results import CellScore, NewResult, RecordOutcome, StopConditions, compress_result
 from palaver.storage.evaluations.slices import Slice
 
 log = logging.getLogger("palaver.evaluation")
@@ -29,30 +30,21 @@ BATCH_DELAY_S = 0.05
 RETRY_INTERVAL_S = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class ResultWriter:
     """Buffers results of a slice until they are stored."""
 
-    def __init__(
-        self,
-        database: Database,
-        process: str,
-        slice_: Slice,
-        stop_conditions: StopConditions,
-        *,
-        now: Callable[[], datetime],
-        on_recorded: Callable[[RecordOutcome], None],
-        delay: float = BATCH_DELAY_S,
-    ) -> None:
-        self._database = database
-        self._process = process
-        self._slice = slice_
-        self._stop_conditions = stop_conditions
-        self._now = now
-        self._on_recorded = on_recorded
-        self._delay = delay
-        self._retries_writes = True
-        self._pending: list[NewResult] = []
-        self._write_task: asyncio.Task[None] | None = None
+    database: Database
+    process: str
+    slice_: Slice
+    stop_conditions: StopConditions
+    _: KW_ONLY
+    now: Callable[[], datetime]
+    on_recorded: Callable[[RecordOutcome], None]
+    delay: float = BATCH_DELAY_S
+    _retries_writes: bool = field(default=True, init=False)
+    _pending: list[NewResult] = field(default_factory=list[NewResult], init=False)
+    _write_task: asyncio.Task[None] | None = field(default=None, init=False)
 
     def add(self, result: NewResult) -> None:
         self._pending.append(result)
@@ -61,7 +53,7 @@ class ResultWriter:
 
     async def flush(self, *, retry: bool = True) -> None:
         """Wait until all results are stored. Without `retry`, give up if the database is unavailable."""
-        self._delay, self._retries_writes = 0, retry
+        self.delay, self._retries_writes = 0, retry
         while self._write_task is not None:
             await asyncio.wait([self._write_task])
 
@@ -72,7 +64,7 @@ class ResultWriter:
     async def _write_pending(self) -> None:
         try:
             while self._pending:
-                await asyncio.sleep(self._delay)
+                await asyncio.sleep(self.delay)
                 batch, self._pending = self._pending, []
                 if batch and not await self._write(batch):
                     if not self._retries_writes:
@@ -85,13 +77,13 @@ class ResultWriter:
     async def _write(self, batch: list[NewResult]) -> bool:
         """Store results; False if the database is unavailable."""
         try:
-            outcome = await self._database.write(
-                results.record_results, self._process, self._slice, batch, self._stop_conditions, self._now()
+            outcome = await self.database.write(
+                results.record_results, self.process, self.slice_, batch, self.stop_conditions, self.now()
             )
         except PalaverError as error:
             log.warning("Failed to write results, retrying: %s", error.message)
             return False
-        self._on_recorded(outcome)
+        self.on_recorded(outcome)
         return True
 
 
@@ -200,7 +192,7 @@ def make_result(
     case: Case,
     calls: CellCalls,
     error: Mapping[str, Any] | None,
-    scores: Sequence[NewScore],
+    scores: Sequence[CellScore],
     *,
     redactor: CaseRedactor | None,
     ended_at: datetime,
@@ -238,17 +230,17 @@ def make_result(
     )
 
 
-def make_score(index: int, record: ScoreRecord) -> NewScore:
+def make_score(index: int, record: ScoreRecord) -> CellScore:
     """Make a score for storage. `index` is the evaluator's index in the plan."""
     fields = msgspec.structs.asdict(record)
-    return NewScore(name=fields.pop("evaluator"), evaluator=index, **fields)
+    return CellScore(name=fields.pop("evaluator"), evaluator=index, **fields)
 
 
-def _redact_score(score: NewScore, redactor: CaseRedactor) -> NewScore:
+def _redact_score(score: CellScore, redactor: CaseRedactor) -> CellScore:
     """Redact the texts of a score: reasons and details may quote the conversation."""
     return msgspec.structs.replace(
         score,
         label=None if score.label is None else redact_text(score.label, redactor),
         reason=redact_text(score.reason, redactor),
-        details=redactor.redact_mapping(score.details, "outputs"),
+        details=redactor.redact_mapping(score.details or {}, "outputs"),
     )

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 
 import msgspec
@@ -30,35 +31,26 @@ log = logging.getLogger("palaver.evaluation")
 SERIAL_AFTER_DEATHS, FAIL_AFTER_DEATHS = 3, 5
 """Crashes after which a slice runs one cell at a time, and after which the next cell is failed as their cause."""
 Redact = Callable[[str, str | None], CaseRedactor | None]
+_CellRunners = dict[tuple[str, str], tuple[CellRunner, int]]
+"""By project and evaluation, each with the number of its users."""
 
 
+@dataclass(eq=False, repr=False)
 class SliceRunner:
     """Runs the slices of a process, and caches a cell runner per evaluation."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        database: Database,
-        *,
-        process: str,
-        find_workflow: Callable[[str], Workflow],
-        evaluators: EvaluatorRegistry,
-        context: EvaluatorContext,
-        now: Callable[[], datetime],
-        redact: Redact | None = None,
-        prices: Prices | None = None,
-    ) -> None:
-        self.engine = engine
-        self.database = database
-        self.process = process
-        self.now = now
-        self._find_workflow = find_workflow
-        self._evaluators = evaluators
-        self._context = context
-        self._redact = redact
-        self._prices = prices
-        self._cell_runners: dict[tuple[str, str], tuple[CellRunner, int]] = {}
-        self._lock = asyncio.Lock()
+    engine: Engine
+    database: Database
+    _: KW_ONLY
+    process: str
+    find_workflow: Callable[[str], Workflow]
+    evaluators: EvaluatorRegistry
+    context: EvaluatorContext
+    now: Callable[[], datetime]
+    redact: Redact | None = None
+    prices: Prices | None = None
+    _cell_runners: _CellRunners = field(default_factory=_CellRunners, init=False)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def run(self, slice_: Slice, *, on_stopped: Callable[[tuple[str, str]], None]) -> "SliceRun":
         """Prepare a slice. `on_stopped` is called when its evaluation must stop."""
@@ -85,7 +77,7 @@ class SliceRunner:
         planned = await self.database.read(evaluations.get_planned, *evaluation_key)
         plan = msgspec.convert(planned.plan, Plan)
         rate, limits = plan.limits.rate, plan.limits
-        context = self._context.for_project(evaluation_key[0], planned.evaluation.key)
+        context = self.context.for_project(evaluation_key[0], planned.evaluation.key)
         throttle = None if rate is None else RateLimiter(self.database, *evaluation_key, rate, self.now).wait
         return CellRunner(
             *evaluation_key,
@@ -93,12 +85,12 @@ class SliceRunner:
             planned.rows,
             key=planned.evaluation.key,
             caller=WorkflowCaller(
-                self.engine, timeout=limits.timeout, retries=limits.retries, throttle=throttle, prices=self._prices
+                self.engine, timeout=limits.timeout, retries=limits.retries, throttle=throttle, prices=self.prices
             ),
-            find_workflow=self._find_workflow,
-            evaluators=[bind_planned(self._evaluators, evaluator, context) for evaluator in plan.evaluators],
+            find_workflow=self.find_workflow,
+            evaluators=[bind_planned(self.evaluators, evaluator, context) for evaluator in plan.evaluators],
             context=context,
-            redact=self._redact,
+            redact=self.redact,
             now=self.now,
         )
 

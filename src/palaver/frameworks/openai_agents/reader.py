@@ -4,7 +4,7 @@ Model output comes as raw events of the Responses API, tool results as run items
 streamed, or complete if the model does not stream.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
@@ -151,7 +151,8 @@ class Reader(AgentReader):
     def _finish_text(self, key: tuple[int, int], text: str, annotations: Sequence[Any]) -> Iterator[OutputValue]:
         if key not in self._texts:
             yield from self._add_text(key, text)
-        if notes := _read_annotations(annotations):
+        notes = tuple(note for annotation in annotations if (note := _read_annotation(annotation)) is not None)
+        if notes:
             yield TextEnded(annotations=notes)
 
     def _add_refusal(self, key: tuple[int, int], text: str) -> Iterator[OutputValue]:
@@ -285,10 +286,6 @@ def sdk_usage(usage: "ResponseUsage | SdkUsage") -> Usage:
         cache_creation_input_tokens=getattr(input_details, "cache_write_tokens", None) or None,
         reasoning_tokens=getattr(output_details, "reasoning_tokens", None) or None,
     )
-
-
-def _read_annotations(annotations: Iterable[Any]) -> tuple[Annotation, ...]:
-    return tuple(note for annotation in annotations if (note := _read_annotation(annotation)) is not None)
 
 
 def _read_annotation(annotation: Any) -> Annotation | None:

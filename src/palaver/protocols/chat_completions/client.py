@@ -28,7 +28,7 @@ from palaver.errors import UpstreamFailed
 from palaver.protocols import client_base, sse
 from palaver.protocols.base import HttpRequest
 from palaver.protocols.chat_completions.request import encode_options
-from palaver.protocols.client_base import JSON, SSE, ReplyDecoder, token_count
+from palaver.protocols.client_base import ReplyDecoder, token_count
 
 _FINISH_REASONS: Mapping[str, FinishReason] = {
     "length": "length",
@@ -265,14 +265,7 @@ def build_chat_request(call: Call, *, is_chat: bool, stream: bool, model: str | 
     body |= {"messages": history, **encode_options(call.options)}
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
-    if inputs:
-        body["custom_inputs"] = inputs
-    if call.parameters:
-        body["parameters"] = call.parameters
-    return HttpRequest(
-        headers=client_base.request_headers(call, accept=SSE if stream else JSON),
-        body=json.encode(body),
-    )
+    return client_base.json_request(call, body, inputs, stream=stream)
 
 
 def _history(call: Call) -> list[dict[str, Any]]:

@@ -46,7 +46,7 @@ from palaver.core.runs import Call
 from palaver.errors import UpstreamFailed
 from palaver.protocols import client_base, sse
 from palaver.protocols.base import HttpRequest
-from palaver.protocols.client_base import JSON, SSE, ReplyDecoder, token_count
+from palaver.protocols.client_base import ReplyDecoder, token_count
 
 ItemKind = Literal["message", "reasoning", "function_call"]
 """The items that arrive in pieces."""
@@ -481,14 +481,7 @@ def build_responses_request(call: Call, *, is_chat: bool, stream: bool, model: s
         body["model"] = model
     elif call.session:
         body["context"] = {"conversation_id": call.session}
-    if inputs:
-        body["custom_inputs"] = inputs
-    if call.parameters:
-        body["parameters"] = call.parameters
-    return HttpRequest(
-        headers=client_base.request_headers(call, accept=SSE if stream else JSON),
-        body=json.encode(body),
-    )
+    return client_base.json_request(call, body, inputs, stream=stream)
 
 
 def _history(messages: list[Message]) -> Iterator[dict[str, Any]]:

@@ -191,8 +191,8 @@ class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Creation time of a background response, set by the server; its run may start much later."""
     unresolved: tuple[Mapping[str, Any], ...] = ()
     """The input items, while some of them are references."""
-    server_tools: ServerTools = "function_call"
-    """The default is for requests that were stored before this field existed."""
+    server_tools: ServerTools | None = None
+    """None in requests that were stored before this field existed: their calls and results keep the ids they had."""
     pending_calls: Mapping[str, PendingCall] = {}
     """The calls in the history that have no result yet, by call id."""
 

@@ -389,7 +389,8 @@ class OutputCollector:
         self._request = request
         self._is_open = request.profile == "open"
         self._indexes: dict[str, int] = {}
-        self._server_tools: ServerTools = request.server_tools if self._is_open else "function_call"
+        self._server_tools: ServerTools = (request.server_tools if self._is_open else None) or "function_call"
+        self._has_scoped_ids = self._is_open and request.stored and request.server_tools is not None
         self._client_tools = request.client_tools
         self._calls: dict[str, OutputCall] = {}  # By item id of the event.
         self._server_calls: dict[str, OutputCall] = {}  # Without a result yet, by call id.
@@ -479,7 +480,7 @@ class OutputCollector:
 
     def _tool_item_id(self, prefix: str, call_id: str, item: str = "") -> str:
         """Return the id of a call or result; of a stored response with the id of the run, to find the item by."""
-        is_scoped = prefix == "mcp" or (self._is_open and self._request.stored)
+        is_scoped = prefix == "mcp" or self._has_scoped_ids
         return truncate_id(f"{prefix}_{self._run}_{call_id}") if is_scoped else item
 
     def start_call(self, event: ToolStarted) -> OutputCall:

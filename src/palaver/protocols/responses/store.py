@@ -154,6 +154,7 @@ _ORDERS: dict[str, Order] = {"asc": "asc", "desc": "desc"}
 _MAX_LIMIT, _DEFAULT_LIMIT = 100, 20
 _ENCRYPTED = "reasoning.encrypted_content"
 _ITEM_ID_PREFIXES = {"reasoning": "rs", "palaver:data": "dat", "palaver:file": "fil", "mcp_approval_response": "apr"}
+_TOOL_ITEM_PREFIXES = {"function_call": "fc", "function_call_output": "fco"}
 _SCOPED_MESSAGE_ID = re.compile(r"msg_([0-9a-hjkmnp-tv-z]{26})_\d+")
 _TYPES_WITH_STATUS = frozenset(
     "message function_call function_call_output reasoning mcp_approval_request palaver:data palaver:file".split()
@@ -220,6 +221,16 @@ def message_items(messages: Sequence[Message], owner: str) -> list[StoredItem]:
     ]
 
 
+def items_by_id(items: Sequence[StoredItem]) -> dict[str, Item]:
+    """Return the items by id; calls and results also by the id they had before it contained the id of the run."""
+    old_ids = {
+        truncate_id(f"{_TOOL_ITEM_PREFIXES[item['type']]}_{item['call_id']}"): item
+        for item in (stored.item for stored in items)
+        if item["type"] in _TOOL_ITEM_PREFIXES
+    }
+    return old_ids | {stored.id: stored.item for stored in items}
+
+
 def find_item(items: Sequence[StoredItem], item_id: str) -> StoredItem:
     """Return the item of that id. Raises ItemNotFound."""
     for item in items:
@@ -247,10 +258,8 @@ class _ItemIds:
         match item:
             case {"id": str(item_id)} if item_id:
                 return self._make_unique(item_id)
-            case {"type": "function_call", "call_id": str(call)}:
-                return self._make_unique(_tool_item_id("fc", stem, call))
-            case {"type": "function_call_output", "call_id": str(call)}:
-                return self._make_unique(_tool_item_id("fco", stem, call))
+            case {"call_id": str(call)} if kind in _TOOL_ITEM_PREFIXES:
+                return self._make_unique(_tool_item_id(_TOOL_ITEM_PREFIXES[kind], stem, call))
             case _:
                 return self._make_unique(f"{_ITEM_ID_PREFIXES.get(kind, 'item')}_{stem.removeprefix('msg_')}")
 

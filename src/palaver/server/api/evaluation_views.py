@@ -15,7 +15,7 @@ from palaver.evaluation.plan.request import EvaluatorInput, FailedAs, Limits, Ro
 from palaver.evaluation.runner.manual_case import ManualCase
 from palaver.server.api.conventions import Timestamp, make_view
 from palaver.storage.evaluations.repository import Evaluation
-from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
+from palaver.storage.evaluations.results import CellScore, ResultDetail, StoredResult
 
 EvaluationState = Literal["queued", "running", "succeeded", "partly", "failed", "cancelled"]
 CellStatus = Literal["done", "failed"]
@@ -425,7 +425,7 @@ def _single_turn_view(result: StoredResult, body: dict[str, Any]) -> TurnView:
     )
 
 
-def _score_views(scores: Sequence[StoredScore], *, with_details: bool) -> list[ScoreView]:
+def _score_views(scores: Sequence[CellScore], *, with_details: bool) -> list[ScoreView]:
     return [
         make_view(
             ScoreView,

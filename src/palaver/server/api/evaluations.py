@@ -18,7 +18,7 @@ from palaver.errors import InvalidValue, NotFound
 from palaver.evaluation.plan.plan import Plan, new_evaluation
 from palaver.evaluation.plan.planner import EvaluationPlanner
 from palaver.evaluation.plan.request import NewEvaluation
-from palaver.evaluation.runner.progress import EvaluationProgress, estimate_progress
+from palaver.evaluation.runner.progress import estimate_progress
 from palaver.protocols.base import HttpResponse
 from palaver.server.api import evaluation_views as views
 from palaver.server.api.conventions import (
@@ -41,15 +41,6 @@ from palaver.server.api.conventions import (
 )
 from palaver.server.api.dependencies import ApiController
 from palaver.server.api.evaluation_results import FigureCache
-from palaver.server.api.evaluation_views import (
-    CreatedEvaluation,
-    EvaluationEvent,
-    EvaluationRow,
-    EvaluationState,
-    EvaluationView,
-    Progress,
-    Rerun,
-)
 from palaver.server.api.streaming import EVENT_STREAM_HEAD, StreamingResponse, last_event_id, send_chunks
 from palaver.server.keep_alive import with_keep_alive
 from palaver.server.rate_limit import RateLimits
@@ -81,7 +72,7 @@ class EvaluationController(ApiController):
         status_code=202,
         operation_class=operation_with_body(NewEvaluation),
     )
-    async def create_evaluation(self, request: ApiRequest) -> Response[CreatedEvaluation]:
+    async def create_evaluation(self, request: ApiRequest) -> Response[views.CreatedEvaluation]:
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewEvaluation)
         if (replay := await find_replay(request, self.database, raw)) is not None:
@@ -91,7 +82,7 @@ class EvaluationController(ApiController):
 
         def work(db: Connection) -> HttpResponse:
             stored = evaluations.create_evaluation(db, caller.project, evaluation, now)
-            created = CreatedEvaluation(id=stored.id, state=stored.state, total=stored.total)
+            created = views.CreatedEvaluation(id=stored.id, state=stored.state, total=stored.total)
             return encode_object(created, status=202, location=f"{self.settings.root_path}/api/evaluations/{stored.id}")
 
         response = await run_idempotent(request, self.database, raw, work)
@@ -108,9 +99,9 @@ class EvaluationController(ApiController):
         testset: Filter = None,
         limit: Limit = 50,
         after: After = None,
-    ) -> Page[EvaluationRow]:
-        if in_state not in (None, *get_args(EvaluationState)):
-            raise InvalidValue(f"state must be one of {', '.join(get_args(EvaluationState))}.", pointer="?state")
+    ) -> Page[views.EvaluationRow]:
+        if in_state not in (None, *get_args(views.EvaluationState)):
+            raise InvalidValue(f"state must be one of {', '.join(get_args(views.EvaluationState))}.", pointer="?state")
         filters = EvaluationFilters(state=in_state, testset=testset, search=search)
         page = await self.database.read(_list_rows, caller_of(request).project, filters, Window(limit, after))
         if page.data:
@@ -118,7 +109,7 @@ class EvaluationController(ApiController):
         return page
 
     @get("/{evaluation:str}", operation_id="get_evaluation", summary="Get an evaluation and its configuration")
-    async def get_evaluation(self, request: ApiRequest, evaluation: FromPath[str]) -> Response[EvaluationView]:
+    async def get_evaluation(self, request: ApiRequest, evaluation: FromPath[str]) -> Response[views.EvaluationView]:
         stored = await self.database.read(evaluations.get_plan, caller_project(request), evaluation)
         self.figures.preload()
         return object_response(request, _view(*stored))
@@ -134,7 +125,7 @@ class EvaluationController(ApiController):
         summary="Cancel an evaluation; recorded results are kept, and a finished evaluation is not changed",
         status_code=200,
     )
-    async def cancel_evaluation(self, request: ApiRequest, evaluation: FromPath[str]) -> Response[EvaluationView]:
+    async def cancel_evaluation(self, request: ApiRequest, evaluation: FromPath[str]) -> Response[views.EvaluationView]:
         project = caller_project(request)
         await self.database.write(evaluations.cancel_evaluation, project, evaluation, utc_now())
         self.wake_runner()
@@ -145,10 +136,10 @@ class EvaluationController(ApiController):
         operation_id="rerun_evaluation",
         summary="Rerun failed cells, or all cells, of an evaluation",
         status_code=202,
-        operation_class=operation_with_body(Rerun),
+        operation_class=operation_with_body(views.Rerun),
     )
-    async def rerun_evaluation(self, request: ApiRequest, evaluation: FromPath[str]) -> Response[EvaluationView]:
-        raw, body = await read_body(request, self.settings, Rerun)
+    async def rerun_evaluation(self, request: ApiRequest, evaluation: FromPath[str]) -> Response[views.EvaluationView]:
+        raw, body = await read_body(request, self.settings, views.Rerun)
         project, now = caller_project(request), utc_now()
 
         def work(db: Connection) -> HttpResponse:
@@ -164,13 +155,13 @@ def caller_project(request: ApiRequest) -> str:
     return caller_of(request).project
 
 
-def _list_rows(db: Connection, project: str, filters: EvaluationFilters, window: Window) -> Page[EvaluationRow]:
+def _list_rows(db: Connection, project: str, filters: EvaluationFilters, window: Window) -> Page[views.EvaluationRow]:
     page = evaluations.list_evaluations(db, project, filters, window)
     plans = evaluations.get_plans(db, project, [row.id for row in page.data])
     return page.map(lambda row: views.evaluation_row(row, views.decode_plan(plans[row.id])))
 
 
-def _view(evaluation: Evaluation, stored_plan: Any) -> EvaluationView:
+def _view(evaluation: Evaluation, stored_plan: Any) -> views.EvaluationView:
     return views.evaluation_view(evaluation, views.decode_plan(stored_plan))
 
 
@@ -196,7 +187,7 @@ class EvaluationEventController(ApiController):
         operation_id="follow_evaluation",
         summary="Stream an evaluation's progress, results and state until it ends",
         media_type="text/event-stream",
-        operation_class=operation_with_stream(EvaluationEvent),
+        operation_class=operation_with_stream(views.EvaluationEvent),
     )
     async def follow_evaluation(
         self, request: ApiRequest, evaluation: FromPath[str], after: AfterResult = None
@@ -235,8 +226,10 @@ async def evaluation_frames(
                 )
                 last_seq = batch[-1].seq if batch else evaluation.recorded  # Results of a rerun are deleted first.
                 yield b"".join([_frame("cell", result.seq, views.cell_event(result, plan)) for result in batch])
-            pace = await database.read(result_store.recent_pace, project, evaluation.id)
-            yield _frame("progress", last_seq, _progress(evaluation, estimate_progress(evaluation, pace, now())))
+            recent_pace = await database.read(result_store.recent_pace, project, evaluation.id)
+            pace = estimate_progress(evaluation, recent_pace, now())
+            progress = make_view(views.Progress, evaluation, rate=pace.rate, eta_seconds=pace.eta_seconds)
+            yield _frame("progress", last_seq, progress)
             if evaluation.ended_at is not None:
                 yield _frame("state", last_seq, views.state_event(evaluation))
                 return
@@ -249,9 +242,5 @@ async def evaluation_frames(
             return  # It was deleted.
 
 
-def _progress(evaluation: Evaluation, pace: EvaluationProgress) -> Progress:
-    return make_view(Progress, evaluation, rate=pace.rate, eta_seconds=pace.eta_seconds)
-
-
-def _frame(name: str, seq: int, event: EvaluationEvent) -> bytes:
+def _frame(name: str, seq: int, event: views.EvaluationEvent) -> bytes:
     return escape_line_separators(b"id: %d\nevent: %b\ndata: %b\n\n" % (seq, name.encode(), json.encode(event)))

@@ -18,6 +18,7 @@ from palaver.evaluation.evaluator import Evaluator, Need
 from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.evaluation.runner.manual_case import read_manual_case
 from palaver.evaluation.score import EvaluationAborted, ScoreRecord
+from palaver.server.api import evaluation_views as views
 from palaver.server.api.conventions import (
     ApiRequest,
     caller_of,
@@ -28,15 +29,6 @@ from palaver.server.api.conventions import (
     read_body,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.evaluation_views import (
-    Evaluators,
-    EvaluatorView,
-    ImportedEvaluators,
-    ImportedEvaluatorView,
-    ScoreView,
-    TrialRequest,
-    TrialScore,
-)
 from palaver.server.settings import Settings
 
 
@@ -55,11 +47,11 @@ class EvaluatorController(ApiController):
     evaluators: EvaluatorRegistry
 
     @get(operation_id="list_evaluators", summary="List evaluators, built-in ones first")
-    async def list_evaluators(self, request: ApiRequest) -> Response[Evaluators]:
+    async def list_evaluators(self, request: ApiRequest) -> Response[views.Evaluators]:
         return object_response(request, await asyncio.to_thread(self._list))
 
     @get("/{key:str}", operation_id="get_evaluator", summary="Get an evaluator")
-    async def get_evaluator(self, request: ApiRequest, key: FromPath[str]) -> Response[EvaluatorView]:
+    async def get_evaluator(self, request: ApiRequest, key: FromPath[str]) -> Response[views.EvaluatorView]:
         evaluator = await asyncio.to_thread(self._require, key)
         return object_response(request, _evaluator_view(evaluator, self._declared_keys()))
 
@@ -68,9 +60,9 @@ class EvaluatorController(ApiController):
         operation_id="try_evaluator",
         summary="Try an evaluator on a manually written case, without an evaluation",
         status_code=200,
-        operation_class=operation_with_body(TrialRequest),
+        operation_class=operation_with_body(views.TrialRequest),
     )
-    async def try_evaluator(self, request: ApiRequest, key: FromPath[str]) -> Response[TrialScore]:
+    async def try_evaluator(self, request: ApiRequest, key: FromPath[str]) -> Response[views.TrialScore]:
         evaluator = await asyncio.to_thread(self._require, key)
         _, body = await read_body(request, self.settings, _Trial)
         caller = caller_of(request)
@@ -83,7 +75,9 @@ class EvaluatorController(ApiController):
             raise ShuttingDown("The server is shutting down. Try again shortly.") from None
         return object_response(
             request,
-            TrialScore(**_score_fields(score), more=[ScoreView(**_score_fields(other)) for other in other_scores]),
+            views.TrialScore(
+                **_score_fields(score), more=[views.ScoreView(**_score_fields(other)) for other in other_scores]
+            ),
         )
 
     @post(
@@ -93,14 +87,15 @@ class EvaluatorController(ApiController):
         status_code=200,
         operation_class=operation_with_body(dict[str, Any]),
     )
-    async def import_evaluators(self, request: ApiRequest) -> Response[ImportedEvaluators]:
+    async def import_evaluators(self, request: ApiRequest) -> Response[views.ImportedEvaluators]:
         document = json.decode(await raw_body(request, self.settings), self.settings.json_limits)
         imported = await asyncio.to_thread(agenta.import_evaluators, document)
-        return object_response(request, ImportedEvaluators([_imported_view(evaluator) for evaluator in imported]))
+        rows = [make_view(views.ImportedEvaluatorView, item, notes=list(item.notes)) for item in imported]
+        return object_response(request, views.ImportedEvaluators(rows))
 
-    def _list(self) -> Evaluators:
+    def _list(self) -> views.Evaluators:
         declared_keys = self._declared_keys()
-        return Evaluators([_evaluator_view(evaluator, declared_keys) for evaluator in self.evaluators.all()])
+        return views.Evaluators([_evaluator_view(evaluator, declared_keys) for evaluator in self.evaluators.all()])
 
     def _declared_keys(self) -> set[str]:
         return {evaluator.key for evaluator in self.evaluators.declared()}
@@ -112,8 +107,8 @@ class EvaluatorController(ApiController):
         return evaluator
 
 
-def _evaluator_view(evaluator: Evaluator, declared_keys: set[str]) -> EvaluatorView:
-    return EvaluatorView(
+def _evaluator_view(evaluator: Evaluator, declared_keys: set[str]) -> views.EvaluatorView:
+    return views.EvaluatorView(
         key=evaluator.key,
         title=evaluator.title,
         description=evaluator.description,
@@ -121,10 +116,6 @@ def _evaluator_view(evaluator: Evaluator, declared_keys: set[str]) -> EvaluatorV
         needs=msgspec.convert(sorted(evaluator.needs), list[Need]),
         origin="author" if evaluator.key in declared_keys else "built_in",
     )
-
-
-def _imported_view(item: agenta.ImportedEvaluator) -> ImportedEvaluatorView:
-    return make_view(ImportedEvaluatorView, item, notes=list(item.notes))
 
 
 def _score_fields(score: ScoreRecord) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -131,7 +132,7 @@ class KeyController(ApiController):
 
     @delete("/{key_id:str}", operation_id="revoke_key", summary="Revoke an API key; it stays in the list")
     async def revoke_key(self, request: ApiRequest, key_id: FromPath[str]) -> None:
-        revoke = _revocation(self.authenticator.now())
+        revoke = partial(key_store.revoke_key, at=self.authenticator.now())
         check, project = if_match_check(request, key_row), caller_of(request).project
         changed = await self.database.write(_change_if_match, check, project, key_id, revoke)
         self.authenticator.invalidate(changed.id)
@@ -152,10 +153,6 @@ def _change_if_match(
         raise NotFound(f"API key {key_id[:40]!r} not found.")
     check(key)
     return change(db, project, key.id, *args) or key
-
-
-def _revocation(now: datetime) -> Callable[[Connection, str, str], ApiKey | None]:
-    return lambda db, project, key: key_store.revoke_key(db, project, key, at=now)
 
 
 def _parse_scopes(names: list[str], caller: Caller) -> frozenset[Scope]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -21,6 +22,7 @@ from palaver.server.api.conventions import (
     caller_of,
     decode_body,
     format_timestamp,
+    make_view,
     object_response,
     operation_with_body,
     raw_body,
@@ -73,7 +75,7 @@ class ProjectController(ApiController):
         require_default_project(request)
         page = await self.database.read(projects.list_projects, Window(limit, after))
         default = await self.database.read(projects.get_project, DEFAULT_PROJECT) if after is None else None
-        rows = page.map(_project_row)
+        rows = page.map(partial(make_view, ProjectRow))
         if after is None and default is None:  # The default project exists without a row.
             return Page([ProjectRow(name=DEFAULT_PROJECT, created_at=None), *rows.data], rows.next)
         return rows
@@ -139,7 +141,3 @@ async def _erase_project_data(database: Database, name: str) -> None:
             pass
     except PalaverError as error:
         log.warning("The project %r was only partly erased: %s Erase it again.", name, error.message)
-
-
-def _project_row(project: Project) -> ProjectRow:
-    return ProjectRow(name=project.name, created_at=format_timestamp(project.created_at))

@@ -40,21 +40,6 @@ from palaver.server.api.conventions import (
 )
 from palaver.server.api.dependencies import ApiController
 from palaver.server.api.evaluation_views import decode_plan
-from palaver.server.api.review_views import (
-    Agreements,
-    AnnotationView,
-    ExpectedView,
-    ItemRow,
-    ItemView,
-    NewAnnotation,
-    NewReview,
-    NextItem,
-    ProgressView,
-    ReviewerInput,
-    ReviewPatch,
-    ReviewRow,
-    ReviewView,
-)
 from palaver.server.api.trace_views import TraceQueryRunner
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
@@ -79,11 +64,11 @@ class ReviewController(ApiController):
     @post(
         operation_id="create_review",
         summary="Create a review of evaluation results or traces",
-        operation_class=operation_with_body(NewReview),
+        operation_class=operation_with_body(views.NewReview),
     )
-    async def create_review(self, request: ApiRequest) -> Response[ReviewView]:
+    async def create_review(self, request: ApiRequest) -> Response[views.ReviewView]:
         caller = caller_of(request)
-        raw, body = await read_body(request, self.settings, NewReview)
+        raw, body = await read_body(request, self.settings, views.NewReview)
         if (replay := await find_replay(request, self.database, raw)) is not None:
             return replay
         check_questions(body.questions or (), "/questions")
@@ -125,7 +110,7 @@ class ReviewController(ApiController):
         run: Filter = None,
         limit: Limit = 50,
         after: After = None,
-    ) -> Page[ReviewRow]:
+    ) -> Page[views.ReviewRow]:
         if in_state not in (None, "open", "closed"):
             raise InvalidValue("state must be open or closed.", pointer="?state")
         filters = ReviewFilters(state=in_state, evaluation=run, search=search)
@@ -133,17 +118,17 @@ class ReviewController(ApiController):
         return page.map(views.review_row)
 
     @get("/{review:str}", operation_id="get_review", summary="Get a review and its progress")
-    async def get_review(self, request: ApiRequest, review: FromPath[str]) -> Response[ReviewView]:
+    async def get_review(self, request: ApiRequest, review: FromPath[str]) -> Response[views.ReviewView]:
         return object_response(request, await self.database.read(_load_review, caller_of(request).project, review))
 
     @patch(
         "/{review:str}",
         operation_id="change_review",
         summary="Rename, close or reopen a review",
-        operation_class=operation_with_body(ReviewPatch),
+        operation_class=operation_with_body(views.ReviewPatch),
     )
-    async def change_review(self, request: ApiRequest, review: FromPath[str]) -> Response[ReviewView]:
-        _, body = await read_body(request, self.settings, ReviewPatch)
+    async def change_review(self, request: ApiRequest, review: FromPath[str]) -> Response[views.ReviewView]:
+        _, body = await read_body(request, self.settings, views.ReviewPatch)
         return object_response(
             request, await self.database.write(_change_review, caller_of(request).project, review, body)
         )
@@ -157,7 +142,7 @@ class ReviewController(ApiController):
         operation_id="get_review_agreement",
         summary="Get the agreement of reviewers with each other and with LLM judges",
     )
-    async def get_review_agreement(self, request: ApiRequest, review: FromPath[str]) -> Response[Agreements]:
+    async def get_review_agreement(self, request: ApiRequest, review: FromPath[str]) -> Response[views.Agreements]:
         return object_response(request, await self.database.read(_load_agreement, caller_of(request).project, review))
 
 
@@ -165,20 +150,20 @@ def _default_name(run: str, items: int) -> str:
     return (f"Review of {run}" if run else f"Review of {items} trace{'s' * (items != 1)}")[:200]
 
 
-def _load_review(db: Connection, project: str, review: str) -> ReviewView:
+def _load_review(db: Connection, project: str, review: str) -> views.ReviewView:
     return _review_with_progress(db, project, reviews.get_review(db, project, review))
 
 
-def _review_with_progress(db: Connection, project: str, review: Review) -> ReviewView:
+def _review_with_progress(db: Connection, project: str, review: Review) -> views.ReviewView:
     return views.review_view(review, reviews.get_progress(db, project, review))
 
 
-def _change_review(db: Connection, project: str, review: str, body: ReviewPatch) -> ReviewView:
+def _change_review(db: Connection, project: str, review: str, body: views.ReviewPatch) -> views.ReviewView:
     updated = reviews.update_review(db, project, review, utc_now(), name=body.name, state=body.state)
     return _review_with_progress(db, project, updated)
 
 
-def _load_agreement(db: Connection, project: str, review: str) -> Agreements:
+def _load_agreement(db: Connection, project: str, review: str) -> views.Agreements:
     stored_review = reviews.get_review(db, project, review)
     answers: dict[str, dict[int, dict[str, object]]] = {}
     for (position, reviewer), answer in reviews.latest_answers(db, project, review).items():
@@ -188,7 +173,7 @@ def _load_agreement(db: Connection, project: str, review: str) -> Agreements:
         if stored_review.evaluation is None
         else reviews.load_verdicts(db, project, stored_review, _judge_indexes(db, project, stored_review))
     )
-    return Agreements(measure_agreement(views.decode_questions(stored_review), answers, judges))
+    return views.Agreements(measure_agreement(views.decode_questions(stored_review), answers, judges))
 
 
 def _judge_indexes(db: Connection, project: str, review: Review) -> list[int]:
@@ -223,7 +208,9 @@ class ReviewItemController(ApiController):
         operation_id="next_review_item",
         summary="Get your next item, which is reserved for you for ten minutes",
     )
-    async def next_review_item(self, request: ApiRequest, review: FromPath[str], who: ReviewerName = None) -> NextItem:
+    async def next_review_item(
+        self, request: ApiRequest, review: FromPath[str], who: ReviewerName = None
+    ) -> views.NextItem:
         return await self.database.write(_next_item, caller_of(request).project, review, reviewer_of(request, who))
 
     @get(
@@ -233,7 +220,7 @@ class ReviewItemController(ApiController):
     )
     async def list_review_items(
         self, request: ApiRequest, review: FromPath[str], limit: Limit = 50, after: After = None
-    ) -> Page[ItemRow]:
+    ) -> Page[views.ItemRow]:
         return await self.database.read(_list_items, caller_of(request).project, review, Window(limit, after))
 
     @get(
@@ -243,7 +230,7 @@ class ReviewItemController(ApiController):
     )
     async def get_review_item(
         self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
-    ) -> Response[ItemView]:
+    ) -> Response[views.ItemView]:
         return object_response(request, await self.database.read(_get_item, caller_of(request).project, review, item))
 
     @get(
@@ -253,7 +240,7 @@ class ReviewItemController(ApiController):
     )
     async def get_review_item_expected(
         self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
-    ) -> Response[ExpectedView]:
+    ) -> Response[views.ExpectedView]:
         return object_response(
             request, await self.database.read(_get_expected, caller_of(request).project, review, item)
         )
@@ -262,12 +249,12 @@ class ReviewItemController(ApiController):
         "/{review:str}/items/{item:str}/answers",
         operation_id="answer_review_item",
         summary="Answer an item; only a reviewer's latest answer counts",
-        operation_class=operation_with_body(NewAnnotation),
+        operation_class=operation_with_body(views.NewAnnotation),
     )
     async def answer_review_item(
         self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
-    ) -> Response[AnnotationView]:
-        raw, body = await read_body(request, self.settings, NewAnnotation)
+    ) -> Response[views.AnnotationView]:
+        raw, body = await read_body(request, self.settings, views.NewAnnotation)
         project, reviewer = caller_of(request).project, reviewer_of(request, body.reviewer)
 
         def work(db: Connection) -> HttpResponse:
@@ -280,11 +267,11 @@ class ReviewItemController(ApiController):
         operation_id="skip_review_item",
         summary="Skip an item permanently",
         status_code=200,
-        operation_class=operation_with_body(ReviewerInput),
+        operation_class=operation_with_body(views.ReviewerInput),
     )
     async def skip_review_item(
         self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
-    ) -> Response[ProgressView]:
+    ) -> Response[views.ProgressView]:
         return await self._end_lease(request, review, item, reviews.skip_item)
 
     @post(
@@ -292,20 +279,20 @@ class ReviewItemController(ApiController):
         operation_id="release_review_item",
         summary="Release an item to other reviewers",
         status_code=200,
-        operation_class=operation_with_body(ReviewerInput),
+        operation_class=operation_with_body(views.ReviewerInput),
     )
     async def release_review_item(
         self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
-    ) -> Response[ProgressView]:
+    ) -> Response[views.ProgressView]:
         return await self._end_lease(request, review, item, reviews.release_item)
 
     async def _end_lease(
         self, request: ApiRequest, review: str, item: str, end: Callable[..., None]
-    ) -> Response[ProgressView]:
-        _, body = await read_body(request, self.settings, ReviewerInput)
+    ) -> Response[views.ProgressView]:
+        _, body = await read_body(request, self.settings, views.ReviewerInput)
         project, reviewer = caller_of(request).project, reviewer_of(request, body.reviewer)
 
-        def work(db: Connection) -> ProgressView:
+        def work(db: Connection) -> views.ProgressView:
             stored_review = reviews.lock_review(db, project, review)
             end(db, project, stored_review, views.parse_item_id(item), reviewer, utc_now())
             return views.progress_view(reviews.get_progress(db, project, stored_review))
@@ -319,16 +306,16 @@ def reviewer_of(request: ApiRequest, name: str | None) -> str:
     return format_key_id(key) if key is not None else name or UNNAMED_REVIEWER
 
 
-def _next_item(db: Connection, project: str, review: str, reviewer: str) -> NextItem:
+def _next_item(db: Connection, project: str, review: str, reviewer: str) -> views.NextItem:
     stored_review, now = reviews.lock_review(db, project, review), utc_now()
-    item: ItemView | None = None
+    item: views.ItemView | None = None
     while (lease := reviews.lease_next_item(db, project, stored_review, reviewer, now)) is not None:
         content = views.content_view(db, project, stored_review, lease.item)
         item = views.reviewer_item_view(stored_review, lease.item, content)
         if item.content is not None:
             break
         reviews.mark_item_gone(db, project, review, lease.item.place)
-    return NextItem(
+    return views.NextItem(
         item=None if lease is None else item,
         until=None if lease is None else format_timestamp(lease.until),
         reviewer=reviewer,
@@ -336,21 +323,21 @@ def _next_item(db: Connection, project: str, review: str, reviewer: str) -> Next
     )
 
 
-def _list_items(db: Connection, project: str, review: str, window: Window) -> Page[ItemRow]:
+def _list_items(db: Connection, project: str, review: str, window: Window) -> Page[views.ItemRow]:
     stored_review = reviews.get_review(db, project, review)
     page = reviews.list_items(db, project, review, window)
     answers = reviews.list_answers(db, project, review, [item.place for item in page.data])
     return page.map(lambda item: views.item_row(stored_review, item, answers[item.place]))
 
 
-def _get_item(db: Connection, project: str, review: str, item_id: str) -> ItemView:
+def _get_item(db: Connection, project: str, review: str, item_id: str) -> views.ItemView:
     stored_review = reviews.get_review(db, project, review)
     item = reviews.get_item(db, project, review, views.parse_item_id(item_id))
     answers = reviews.list_answers(db, project, review, [item.place])[item.place]
     return views.item_view(stored_review, item, answers, views.content_view(db, project, stored_review, item))
 
 
-def _get_expected(db: Connection, project: str, review: str, item_id: str) -> ExpectedView:
+def _get_expected(db: Connection, project: str, review: str, item_id: str) -> views.ExpectedView:
     stored_review = reviews.get_review(db, project, review)
     return views.expected_view(
         db, project, stored_review, reviews.get_item(db, project, review, views.parse_item_id(item_id))
@@ -358,8 +345,8 @@ def _get_expected(db: Connection, project: str, review: str, item_id: str) -> Ex
 
 
 def _save_answer(
-    db: Connection, project: str, review: str, item_id: str, reviewer: str, body: NewAnnotation
-) -> AnnotationView:
+    db: Connection, project: str, review: str, item_id: str, reviewer: str, body: views.NewAnnotation
+) -> views.AnnotationView:
     stored_review, position, now = reviews.lock_review(db, project, review), views.parse_item_id(item_id), utc_now()
     item = reviews.get_item(db, project, review, position)
     answers = check_answers(views.decode_questions(stored_review), body.answers)

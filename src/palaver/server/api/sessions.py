@@ -188,15 +188,11 @@ def _open_as_thread(db: Connection, project: str, trace: str, opening: OpenTrace
         source = None
         if turn.span_id != head.span_id:
             body = span_traces.get_span_body(db, project, head.trace_id, turn.span_id)
-            source = None if body is None else _add_call_tools(head, _decode_span(body))
+            if body is not None:
+                source = msgspec.structs.replace(head, tools=head.tools or _decode_span(body).tools)
         return build_live(head, turn, source, upto=opening.upto)
     body = span_traces.get_span_body(db, project, head.trace_id, opening.span_id.lower())
     if body is None:
         raise NotFound(f"Span {opening.span_id[:80]!r} not found in this trace.", pointer="/span_id")
     source = _decode_span(body)
     return build_live(head, build_turn(source), source, upto=opening.upto)
-
-
-def _add_call_tools(head: Span, call: Span) -> Span:
-    """Return the head span, with the tools of the call if it has none."""
-    return msgspec.structs.replace(head, tools=head.tools or call.tools)

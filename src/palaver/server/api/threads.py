@@ -51,16 +51,6 @@ from palaver.storage.threads import copies as thread_copies
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.copies import Branches
 from palaver.storage.threads.message_tree import LINE_LENGTH, Node, TreeNode
-from palaver.storage.threads.repository import (
-    MAX_TITLE_LENGTH,
-    Match,
-    NewThread,
-    Thread,
-    ThreadChanges,
-    ThreadFilters,
-    ThreadListItem,
-    TitleBy,
-)
 
 
 class PartialReply(msgspec.Struct, frozen=True):
@@ -81,7 +71,7 @@ class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     title: str
-    title_by: TitleBy
+    title_by: threads.TitleBy
     workflow: str | None
     variant: str | None
     head: str | None
@@ -94,7 +84,7 @@ class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
     answered: Any = msgspec.field(name="out")
     created_at: Timestamp
     updated_at: Timestamp
-    match: Match | UnsetType = UNSET
+    match: threads.Match | UnsetType = UNSET
     """Where the search text was found."""
 
 
@@ -134,13 +124,13 @@ class AddedMessages(msgspec.Struct, frozen=True):
     messages: list[NodeView]
 
 
-def thread_summary(item: ThreadListItem) -> ThreadSummary:
+def thread_summary(item: threads.ThreadListItem) -> ThreadSummary:
     thread = item.thread
     match = UNSET if item.match is None else item.match
     return make_view(ThreadSummary, thread, asked=thread.preview_in, answered=thread.preview_out, match=match)
 
 
-def thread_view(thread: Thread) -> ThreadView:
+def thread_view(thread: threads.Thread) -> ThreadView:
     return make_view(ThreadView, thread, asked=thread.preview_in, answered=thread.preview_out)
 
 
@@ -208,7 +198,7 @@ def add_siblings(
     return ids_by_parent
 
 
-Title = Annotated[str, Meta(max_length=MAX_TITLE_LENGTH)]
+Title = Annotated[str, Meta(max_length=threads.MAX_TITLE_LENGTH)]
 Workflow = Annotated[str, Meta(max_length=64)]
 Object = dict[str, Any]
 _Id = Annotated[str, Meta(max_length=64, pattern=r"^[^\x00]*$")]
@@ -302,7 +292,7 @@ class ThreadController(ApiController):
         limit: Limit = 50,
         after: After = None,
     ) -> Page[ThreadSummary]:
-        filters = ThreadFilters(search=search, workflow=workflow, pinned=pinned, origin=origin)
+        filters = threads.ThreadFilters(search=search, workflow=workflow, pinned=pinned, origin=origin)
         page = await self.database.read(threads.list_threads, caller_of(request).project, filters, Window(limit, after))
         return page.map(thread_summary)
 
@@ -314,7 +304,7 @@ class ThreadController(ApiController):
         messages = decode_messages(request, body.messages, self.settings, limit=MAX_INITIAL_MESSAGES)
         check_tool_results(messages, 0)
         project, thread_id, now = caller_of(request).project, new_id("conv"), utc_now()
-        new_thread = NewThread(
+        new_thread = threads.NewThread(
             id=thread_id,
             at=now,
             workflow=body.workflow,
@@ -352,7 +342,7 @@ class ThreadController(ApiController):
         _check_variant(body.variant, body.parameters)
         project, check = caller_of(request).project, if_match_check(request, thread_view)
 
-        def work(db: Connection) -> Thread:
+        def work(db: Connection) -> threads.Thread:
             check(threads.require_thread(db, project, thread))
             changed = threads.update_thread(db, project, thread, _changes(body))
             match body.head:
@@ -394,7 +384,7 @@ class ThreadController(ApiController):
         if isinstance(body.workflow, str):
             self.registry.find(body.workflow)
         _check_variant(body.variant, UNSET)
-        changes = ThreadChanges(title=body.title or UNSET, workflow=body.workflow, variant=body.variant)
+        changes = threads.ThreadChanges(title=body.title or UNSET, workflow=body.workflow, variant=body.variant)
         project, thread_id, now = caller_of(request).project, new_id("conv"), utc_now()
 
         def work(db: Connection) -> HttpResponse:
@@ -448,14 +438,14 @@ def _check_variant(variant: str | UnsetType | None, parameters: Object | UnsetTy
         check_parameters_size(parameters)
 
 
-def _changes(body: ThreadPatch) -> ThreadChanges:
+def _changes(body: ThreadPatch) -> threads.ThreadChanges:
     empty_values: dict[str, Any] = {"pinned": False, "parameters": {}, "inputs": {}}
     title = body.title or None if body.title is not UNSET else UNSET  # An empty title clears it as well.
     names = [name for name in ThreadPatch.__struct_fields__ if name not in ("head", "title")]
     fields: dict[str, Any] = {name: getattr(body, name) for name in names}
     fields = {name: empty_values.get(name) if value is None else value for name, value in fields.items()}
-    return ThreadChanges(title=title, **fields)
+    return threads.ThreadChanges(title=title, **fields)
 
 
-def _created_response(thread: Thread, settings: Settings) -> HttpResponse:
+def _created_response(thread: threads.Thread, settings: Settings) -> HttpResponse:
     return encode_object(thread_view(thread), status=201, location=f"{settings.root_path}/api/threads/{thread.id}")

@@ -8,19 +8,11 @@ from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
 from palaver.server.api import html_export
+from palaver.server.api import trace_views as views
 from palaver.server.api.conventions import NDJSON, ApiRequest, caller_of
 from palaver.server.api.dependencies import ApiController
 from palaver.server.api.html_export import PAGE_POLICY
 from palaver.server.api.streaming import Headers, stream_chunks
-from palaver.server.api.trace_views import (
-    FilterText,
-    SearchWords,
-    Since,
-    TraceQueryRunner,
-    Until,
-    missing_trace,
-    query_from_url,
-)
 from palaver.server.rate_limit import RateLimits
 from palaver.server.settings import Settings
 from palaver.storage.pagination import Window
@@ -43,7 +35,7 @@ class TraceExportController(ApiController):
 
     settings: Settings
     rate_limits: RateLimits
-    run_query: TraceQueryRunner
+    run_query: views.TraceQueryRunner
 
     @get(
         operation_id="export_traces",
@@ -55,23 +47,23 @@ class TraceExportController(ApiController):
         request: ApiRequest,
         form: Format = "jsonl",
         trace: Trace = None,
-        filter_: FilterText = None,
-        search: SearchWords = None,
-        since: Since = None,
-        until: Until = None,
+        filter_: views.FilterText = None,
+        search: views.SearchWords = None,
+        since: views.Since = None,
+        until: views.Until = None,
     ) -> Response[Any]:
-        query, project = query_from_url(filter_, search, since, until), caller_of(request).project
+        query, project = views.query_from_url(filter_, search, since, until), caller_of(request).project
         if trace is None:
             lines = _export_traces(self.run_query, project, query, form)
         elif await self.run_query(None, span_queries.get_head_span, project, trace.lower()) is None:
-            raise missing_trace(trace)
+            raise views.missing_trace(trace)
         else:
             lines = _export_trace(self.run_query, project, trace.lower(), form)
         return await stream_chunks(request, lines, _HEADERS, self.rate_limits, self.settings)
 
 
 async def _export_traces(
-    run_query: TraceQueryRunner, project: str, query: SpanQuery, form: ExportFormat
+    run_query: views.TraceQueryRunner, project: str, query: SpanQuery, form: ExportFormat
 ) -> AsyncGenerator[bytes]:
     after: str | None = None
     while True:
@@ -85,7 +77,7 @@ async def _export_traces(
 
 
 async def _export_trace(
-    run_query: TraceQueryRunner, project: str, trace: str, form: ExportFormat
+    run_query: views.TraceQueryRunner, project: str, trace: str, form: ExportFormat
 ) -> AsyncGenerator[bytes]:
     after: str | None = None
     while True:
@@ -108,7 +100,7 @@ class TracePageController(ApiController):
 
     settings: Settings
     rate_limits: RateLimits
-    run_query: TraceQueryRunner
+    run_query: views.TraceQueryRunner
 
     async def _read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.run_query(None, work, *args, **kwargs)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
@@ -194,22 +193,19 @@ class TraceQueryRunner:
         **kwargs: P.kwargs,
     ) -> T:
         """Run `work` in a read transaction. Raises QueryTimeout, which names unindexed fields of the filter."""
+
+        def limited_work(db: Connection) -> T:
+            with query_timeout(db, self._seconds):
+                return work(db, *args, **kwargs)
+
         try:
-            return await self._database.read(self._run, partial(_call, work, args, kwargs))
+            return await self._database.read(limited_work)
         except QueryTimeout as error:
             unindexed = find_unindexed_names(query.filter) if query is not None and query.filter is not None else []
             if unindexed:
                 names = ", ".join(name[:80] for name in unindexed[:5])
                 raise QueryTimeout(f"{error.message} No index covers {names}.") from None
             raise
-
-    def _run(self, db: Connection, work: Callable[[Connection], T]) -> T:
-        with query_timeout(db, self._seconds):
-            return work(db)
-
-
-def _call(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any], db: Connection) -> T:
-    return work(db, *args, **kwargs)
 
 
 def missing_trace(trace: str) -> NotFound:

@@ -17,6 +17,7 @@ from palaver.core import json
 from palaver.core.api_keys import format_key_id
 from palaver.errors import NotFound
 from palaver.evaluation.review_questions import Question
+from palaver.server.api import trace_views as views
 from palaver.server.api.conventions import (
     After,
     ApiRequest,
@@ -30,23 +31,6 @@ from palaver.server.api.conventions import (
     read_body,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.trace_views import (
-    FilterText,
-    SearchWords,
-    Since,
-    SkeletonRow,
-    SpanRow,
-    SpanTreeRow,
-    StatRow,
-    TraceQuery,
-    TraceQueryRunner,
-    TraceRow,
-    TraceView,
-    Until,
-    missing_trace,
-    query_from_url,
-    trace_view,
-)
 from palaver.server.settings import Settings
 from palaver.storage import feedback
 from palaver.storage.database import Database
@@ -69,44 +53,44 @@ Parent = Annotated[str | None, QueryParameter(max_length=32, description="List t
 class Stats(msgspec.Struct, frozen=True):
     """Statistics of traces, in chronological order."""
 
-    data: list[StatRow]
+    data: list[views.StatRow]
 
 
 class TraceController(ApiController):
     path = "/api/traces"
 
     settings: Settings
-    run_query: TraceQueryRunner
+    run_query: views.TraceQueryRunner
 
     @get(operation_id="list_traces", summary="List traces, newest first, each with its root or earliest span")
     async def list_traces(
         self,
         request: ApiRequest,
-        filter_: FilterText = None,
-        search: SearchWords = None,
-        since: Since = None,
-        until: Until = None,
+        filter_: views.FilterText = None,
+        search: views.SearchWords = None,
+        since: views.Since = None,
+        until: views.Until = None,
         limit: Limit = 50,
         after: After = None,
-    ) -> Page[TraceRow]:
-        query = query_from_url(filter_, search, since, until)
+    ) -> Page[views.TraceRow]:
+        query = views.query_from_url(filter_, search, since, until)
         page = await self.run_query(
             query, span_queries.list_traces, caller_of(request).project, query, Window(limit, after)
         )
-        return page.map(partial(make_view, TraceRow))
+        return page.map(partial(make_view, views.TraceRow))
 
     @post(
         "/query",
         operation_id="query_traces",
         summary="Query traces by a filter on their root or earliest span",
-        operation_class=operation_with_body(TraceQuery),
+        operation_class=operation_with_body(views.TraceQuery),
         status_code=200,
     )
-    async def query_traces(self, request: ApiRequest) -> Page[TraceRow]:
-        _, body = await read_body(request, self.settings, TraceQuery)
+    async def query_traces(self, request: ApiRequest) -> Page[views.TraceRow]:
+        _, body = await read_body(request, self.settings, views.TraceQuery)
         query = body.query
         page = await self.run_query(query, span_queries.list_traces, caller_of(request).project, query, body.window)
-        return page.map(partial(make_view, TraceRow))
+        return page.map(partial(make_view, views.TraceRow))
 
     @get("/stats", operation_id="trace_stats", summary="Get trace counts, errors, durations, tokens and cost over time")
     async def trace_stats(
@@ -114,24 +98,24 @@ class TraceController(ApiController):
         request: ApiRequest,
         by: FromQuery[TimeStep] = "hour",
         group: FromQuery[StatsGroup | None] = None,
-        filter_: FilterText = None,
-        search: SearchWords = None,
-        since: Since = None,
-        until: Until = None,
+        filter_: views.FilterText = None,
+        search: views.SearchWords = None,
+        since: views.Since = None,
+        until: views.Until = None,
     ) -> Stats:
-        query = query_from_url(filter_, search, since, until)
+        query = views.query_from_url(filter_, search, since, until)
         project = caller_of(request).project
         rows = await self.run_query(query, span_stats.trace_stats, project, by=by, group=group, query=query)
-        return Stats([make_view(StatRow, row) for row in rows])
+        return Stats([make_view(views.StatRow, row) for row in rows])
 
     @get("/{trace:str}", operation_id="get_trace", summary="Get an overview of a trace")
-    async def get_trace(self, request: ApiRequest, trace: FromPath[str]) -> Response[TraceView]:
+    async def get_trace(self, request: ApiRequest, trace: FromPath[str]) -> Response[views.TraceView]:
         trace_overview = await self.run_query(
             None, span_traces.get_trace_overview, caller_of(request).project, trace.lower()
         )
         if trace_overview is None:
-            raise missing_trace(trace)
-        return object_response(request, trace_view(trace_overview))
+            raise views.missing_trace(trace)
+        return object_response(request, views.trace_view(trace_overview))
 
     @get(
         "/{trace:str}/tree",
@@ -140,10 +124,10 @@ class TraceController(ApiController):
     )
     async def get_trace_tree(
         self, request: ApiRequest, trace: FromPath[str], parent: Parent = None, limit: Limit = 200, after: After = None
-    ) -> Page[SpanTreeRow]:
+    ) -> Page[views.SpanTreeRow]:
         project, parent_id = caller_of(request).project, parent if parent is None else parent.lower()
         page = await self.run_query(None, _list_children, project, trace, parent_id, Window(limit, after))
-        return page.map(partial(make_view, SpanTreeRow))
+        return page.map(partial(make_view, views.SpanTreeRow))
 
     @get(
         "/{trace:str}/skeleton",
@@ -152,9 +136,9 @@ class TraceController(ApiController):
     )
     async def get_trace_skeleton(
         self, request: ApiRequest, trace: FromPath[str], limit: SkeletonLimit = 5_000, after: After = None
-    ) -> Page[SkeletonRow]:
+    ) -> Page[views.SkeletonRow]:
         page = await self.run_query(None, _list_skeleton, caller_of(request).project, trace, Window(limit, after))
-        return page.map(partial(make_view, SkeletonRow))
+        return page.map(partial(make_view, views.SkeletonRow))
 
 
 def _list_children(db: Connection, project: str, trace: str, parent: str | None, window: Window) -> Page[SpanTreeItem]:
@@ -169,7 +153,7 @@ def _list_skeleton(db: Connection, project: str, trace: str, window: Window) -> 
 
 def _require_trace(db: Connection, project: str, trace: str) -> None:
     if span_queries.get_head_span(db, project, trace.lower()) is None:
-        raise missing_trace(trace)
+        raise views.missing_trace(trace)
 
 
 PartName = Literal[
@@ -221,20 +205,20 @@ class SpanController(ApiController):
     path = "/api/spans"
 
     settings: Settings
-    run_query: TraceQueryRunner
+    run_query: views.TraceQueryRunner
 
     @post(
         "/query",
         operation_id="query_spans",
         summary="Query spans by a filter, newest first",
-        operation_class=operation_with_body(TraceQuery),
+        operation_class=operation_with_body(views.TraceQuery),
         status_code=200,
     )
-    async def query_spans(self, request: ApiRequest) -> Page[SpanRow]:
-        _, body = await read_body(request, self.settings, TraceQuery)
+    async def query_spans(self, request: ApiRequest) -> Page[views.SpanRow]:
+        _, body = await read_body(request, self.settings, views.TraceQuery)
         query = body.query
         page = await self.run_query(query, span_queries.list_spans, caller_of(request).project, query, body.window)
-        return page.map(partial(make_view, SpanRow))
+        return page.map(partial(make_view, views.SpanRow))
 
     @get(
         "/{trace:str}/{span:str}",

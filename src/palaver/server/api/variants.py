@@ -309,14 +309,7 @@ class VariantController(ApiController):
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewVariant)
         self.variant_views.check(workflow, body.parameters)
-        draft = VariantDraft(
-            workflow=workflow,
-            name=body.name,
-            description=body.description,
-            parameters=body.parameters,
-            message=body.message,
-            key=caller.key,
-        )
+        draft = VariantDraft(workflow=workflow, key=caller.key, **msgspec.structs.asdict(body))
         variant_id, now = new_id("var"), utc_now()
 
         def work(db: Connection) -> HttpResponse:

@@ -6,6 +6,7 @@ That one is routed, authorized, counted and logged like any other. Its response 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, MutableMapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -34,26 +35,17 @@ _CLOSE_TIMEOUT_S = 2.0
 _POLICY_VIOLATION, _PROTOCOL_ERROR, _SERVICE_RESTART = 1008, 1002, 1012
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class TabSockets:
     """Accepts the sockets of tabs; their requests go to `app`."""
 
-    def __init__(
-        self,
-        app: Asgi,
-        settings: Settings,
-        authenticator: Authenticator,
-        change_feed: ChangeFeed,
-        rate_limits: RateLimits,
-        encode_error: Callable[[PalaverError, None], HttpResponse],
-        log_request: Callable[[Exchange, str], None],
-    ) -> None:
-        self.app = app
-        self.settings = settings
-        self.authenticator = authenticator
-        self.change_feed = change_feed
-        self._rate_limits = rate_limits
-        self._encode_error = encode_error
-        self._log_request = log_request
+    app: Asgi
+    settings: Settings
+    authenticator: Authenticator
+    change_feed: ChangeFeed
+    rate_limits: RateLimits
+    encode_error: Callable[[PalaverError, None], HttpResponse]
+    log_request: Callable[[Exchange, str], None]
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a WebSocket until it is closed. Its handshake is checked and refused like any request."""
@@ -62,16 +54,16 @@ class TabSockets:
         try:
             caller = await self._admit(exchange)
         except PalaverError as error:
-            await refuse_handshake(exchange, self._encode_error(error, None))
-            self._log_request(exchange, "socket")
+            await refuse_handshake(exchange, self.encode_error(error, None))
+            self.log_request(exchange, "socket")
             return
         exchange.status = 101
         socket = TabSocket(self, scope, receive, send, caller)
         try:
             await socket.serve()
         finally:
-            self._rate_limits.sockets.release(caller)
-            self._log_request(exchange, "socket")
+            self.rate_limits.sockets.release(caller)
+            self.log_request(exchange, "socket")
         await socket.wait_ended()
 
     async def _admit(self, exchange: Exchange) -> Caller:
@@ -84,9 +76,9 @@ class TabSockets:
         if resolved.is_unnormalized or resolved.path.rstrip("/") != SOCKET_PATH:
             raise NotFound(f"No WebSocket at {resolved.path[:80]}.")
         require_scope(required_scope(resolved.route, exchange.method, resolved.path), caller)
-        self._rate_limits.count_request(caller)
+        self.rate_limits.count_request(caller)
         await self.change_feed.start()
-        self._rate_limits.sockets.acquire(caller)
+        self.rate_limits.sockets.acquire(caller)
         return caller
 
 

@@ -9,7 +9,6 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
-    Select,
     case,
     delete,
     func,
@@ -21,13 +20,14 @@ from sqlalchemy import (
 )
 
 from palaver.errors import NotFound, TooLarge
+from palaver.storage.evaluations.results import CellScore
 from palaver.storage.evaluations.tables import IS_UNFINISHED
 from palaver.storage.evaluations.tables import online_cases as cases
 from palaver.storage.evaluations.tables import online_rules as rules
 from palaver.storage.evaluations.tables import online_scores as scores
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import row_converter, storable_text
+from palaver.storage.schema import require_row, row_converter, storable_text
 from palaver.storage.spans import queries as span_queries
 from palaver.storage.spans.queries import SpanArrival, SpanQuery
 from palaver.storage.spans.stats import EPOCH, MAX_ROWS, STEP_MICROSECONDS, TimeStep
@@ -69,12 +69,13 @@ _row_to_evaluator = row_converter(LiveEvaluator)
 
 def get_live_evaluator(db: Connection, project: str, rule: str) -> LiveEvaluator:
     """Return a live evaluator. Raises NotFound for an unknown one, or one of another project."""
-    return _fetch_evaluator(db, select(*_EVALUATOR_FIELDS), project, rule)
+    return _row_to_evaluator(require_row(db, select(*_EVALUATOR_FIELDS), rules, project, rule, "Live evaluator"))
 
 
 def lock_live_evaluator(db: Connection, project: str, rule: str) -> LiveEvaluator:
     """Return a live evaluator, locked until the transaction ends."""
-    return _fetch_evaluator(db, select(*_EVALUATOR_FIELDS).with_for_update(), project, rule)
+    query = select(*_EVALUATOR_FIELDS).with_for_update()
+    return _row_to_evaluator(require_row(db, query, rules, project, rule, "Live evaluator"))
 
 
 def list_live_evaluators(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page[LiveEvaluator]:
@@ -124,14 +125,6 @@ def delete_live_evaluator(db: Connection, project: str, rule: str) -> None:
     mark_changed(db, Change(project, "rule", rule))
 
 
-def _fetch_evaluator(db: Connection, query: Select[Any], project: str, rule: str) -> LiveEvaluator:
-    conditions = (rules.c.project == project, rules.c.id == storable_text(rule))
-    row = db.execute(query.where(*conditions)).one_or_none()
-    if row is None:
-        raise NotFound(f"Live evaluator {rule[:80]!r} not found.")
-    return _row_to_evaluator(row)
-
-
 TRACE_QUIET_TIME = timedelta(seconds=10)
 """How long no span of a trace must have arrived before it is scored."""
 SESSION_IDLE_TIME = timedelta(minutes=10)
@@ -166,20 +159,6 @@ class ClaimedCase(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     start_at: datetime
     """When to start, to stay within the rate limit."""
-
-
-class NewLiveScore(msgspec.Struct, frozen=True, kw_only=True):
-    evaluator: int
-    name: str
-    status: str
-    passed: bool | None
-    score: float | None
-    label: str | None
-    reason: str
-    details: Any
-    seconds: float
-    usage: Any
-    cost: float | None
 
 
 # Scans
@@ -346,7 +325,7 @@ def finish_case(
     db: Connection,
     process: str,
     claimed: ClaimedCase,
-    new_scores: Collection[NewLiveScore],
+    new_scores: Collection[CellScore],
     at: datetime,
     *,
     session: str | None,

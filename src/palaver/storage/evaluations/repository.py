@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
-from palaver.errors import NotFound, StillRunning
+from palaver.errors import StillRunning
 from palaver.storage import notifications
 from palaver.storage.evaluations.tables import IS_UNFINISHED
 from palaver.storage.evaluations.tables import evaluation_results as results
@@ -20,7 +20,7 @@ from palaver.storage.evaluations.tables import evaluation_slices as slices
 from palaver.storage.evaluations.tables import evaluations as table
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import folded_text, row_converter, storable_text
+from palaver.storage.schema import folded_text, require_row, row_converter, storable_text
 
 
 def finish_if_done(db: Connection, project: str, evaluation: str, at: datetime) -> None:
@@ -168,16 +168,18 @@ ALL_EVALUATIONS = EvaluationFilters()
 
 def get_evaluation(db: Connection, project: str, evaluation: str) -> Evaluation:
     """Return an evaluation. Raises NotFound for an unknown one, or one of another project."""
-    return _row_to_evaluation(_fetch_row(db, select(*_EVALUATION_COLUMNS), project, evaluation))
+    row = require_row(db, select(*_EVALUATION_COLUMNS), table, project, evaluation, "Evaluation")
+    return _row_to_evaluation(row)
 
 
 def get_planned(db: Connection, project: str, evaluation: str) -> PlannedEvaluation:
-    row = _fetch_row(db, select(*_EVALUATION_COLUMNS, table.c.plan, table.c.rows), project, evaluation)
+    query = select(*_EVALUATION_COLUMNS, table.c.plan, table.c.rows)
+    row = require_row(db, query, table, project, evaluation, "Evaluation")
     return PlannedEvaluation(_row_to_evaluation(row), row.plan, row.rows)
 
 
 def get_plan(db: Connection, project: str, evaluation: str) -> tuple[Evaluation, Any]:
-    row = _fetch_row(db, select(*_EVALUATION_COLUMNS, table.c.plan), project, evaluation)
+    row = require_row(db, select(*_EVALUATION_COLUMNS, table.c.plan), table, project, evaluation, "Evaluation")
     return _row_to_evaluation(row), row.plan
 
 
@@ -281,7 +283,7 @@ def delete_evaluation(db: Connection, project: str, evaluation: str) -> None:
 def lock_evaluation(db: Connection, project: str, evaluation: str) -> Evaluation:
     """Return an evaluation, locked until the transaction ends."""
     query = select(*_EVALUATION_COLUMNS).with_for_update()
-    return _row_to_evaluation(_fetch_row(db, query, project, evaluation))
+    return _row_to_evaluation(require_row(db, query, table, project, evaluation, "Evaluation"))
 
 
 def _requeue(db: Connection, project: str, evaluation: str, at: datetime) -> None:
@@ -294,11 +296,3 @@ def _requeue(db: Connection, project: str, evaluation: str, at: datetime) -> Non
     query = select(slices.c.workflow).where(slices.c.project == project, slices.c.evaluation == evaluation).distinct()
     notifications.notify(db, "waiting", sorted(name or NO_WORKFLOW_NAME for name in db.scalars(query)))
     finish_if_done(db, project, evaluation, at)
-
-
-def _fetch_row(db: Connection, query: Select[Any], project: str, evaluation: str) -> Row[Any]:
-    where = (table.c.project == project, table.c.id == storable_text(evaluation))
-    row = db.execute(query.where(*where)).one_or_none()
-    if row is None:
-        raise NotFound(f"Evaluation {evaluation[:80]!r} not found.")
-    return row

@@ -28,7 +28,9 @@ _COMPRESSION_LEVEL = 1
 _MAX_SEARCH_TEXT = 20_000
 
 
-class NewScore(msgspec.Struct, frozen=True, kw_only=True):
+class CellScore(msgspec.Struct, frozen=True, kw_only=True):
+    """A score as it is stored, of a cell or of a live case."""
+
     evaluator: int
     """The evaluator's index in the plan."""
     name: str
@@ -37,13 +39,15 @@ class NewScore(msgspec.Struct, frozen=True, kw_only=True):
     score: float | None = None
     label: str | None = None
     reason: str = ""
-    details: Mapping[str, Any] = {}
+    details: Mapping[str, Any] | None = None
     seconds: float = 0.0
     usage: Usage | None = None
     cost: float | None = None
 
 
-class NewResult(msgspec.Struct, frozen=True, kw_only=True):
+class CellResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What new and stored results have in common."""
+
     cell: int
     row: str
     variant: int
@@ -63,11 +67,14 @@ class NewResult(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime
     preview_in: Any = None
     preview_out: Any = None
+
+
+class NewResult(CellResult, frozen=True, kw_only=True):
     words: str = ""
     """Text for search."""
     body: bytes
     """The complete result, as returned by `compress_result`."""
-    scores: Sequence[NewScore] = ()
+    scores: Sequence[CellScore] = ()
 
 
 class StopConditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,42 +250,9 @@ def recent_pace(
     return None if not count else (count, first, end)
 
 
-class StoredScore(msgspec.Struct, frozen=True, kw_only=True):
-    evaluator: int
-    """The evaluator's index in the plan."""
-    name: str
-    status: ScoreStatus
-    passed: bool | None
-    score: float | None
-    label: str | None
-    reason: str
-    details: dict[str, Any] | None
-    seconds: float
-    usage: Usage | None
-    cost: float | None
-
-
-class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
-    cell: int
+class StoredResult(CellResult, frozen=True, kw_only=True):
     seq: int
-    row: str
-    variant: int
-    repeat: int
-    status: CellStatus
-    error: dict[str, Any] | None
-    latency: float | None
-    first_output: float | None
-    usage: Usage | None
-    cost: float | None
-    finish: str | None
-    attempts: int
-    trace_id: str | None
-    run: str | None
-    started_at: datetime
-    ended_at: datetime
-    preview_in: Any
-    preview_out: Any
-    scores: list[StoredScore] = []
+    scores: list[CellScore] = []
 
 
 class ResultDetail(msgspec.Struct, frozen=True):
@@ -302,7 +276,7 @@ class ResultFilters(msgspec.Struct, frozen=True, kw_only=True):
 
 _RESULT_FIELDS = [name for name in StoredResult.__struct_fields__ if name != "scores"]
 _RESULT_COLUMNS = [table.c[name] for name in _RESULT_FIELDS]
-_SCORE_COLUMNS = [scores.c[name] for name in StoredScore.__struct_fields__]
+_SCORE_COLUMNS = [scores.c[name] for name in CellScore.__struct_fields__]
 _MAX_CELLS = 500
 ALL_RESULTS = ResultFilters()
 
@@ -394,16 +368,14 @@ def _in_evaluation(project: str, evaluation: str) -> tuple[Any, Any]:
 
 
 def _add_scores(db: Connection, project: str, evaluation: str, results: list[StoredResult]) -> list[StoredResult]:
-    by_cell: dict[int, list[StoredScore]] = {result.cell: [] for result in results}
+    by_cell: dict[int, list[CellScore]] = {result.cell: [] for result in results}
     if not results:
         return []
     query = select(scores.c.cell, *_SCORE_COLUMNS).where(
         scores.c.project == project, scores.c.evaluation == storable_text(evaluation), scores.c.cell.in_(list(by_cell))
     )
     for cell, *fields in db.execute(query.order_by(scores.c.cell, scores.c.evaluator, scores.c.name)):
-        by_cell[cell].append(
-            msgspec.convert(dict(zip(StoredScore.__struct_fields__, fields, strict=True)), StoredScore)
-        )
+        by_cell[cell].append(msgspec.convert(dict(zip(CellScore.__struct_fields__, fields, strict=True)), CellScore))
     return [msgspec.structs.replace(result, scores=by_cell[result.cell]) for result in results]
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, insert, select, update
 
 from palaver.errors import NotFound, NotOpen
 from palaver.storage.evaluations.tables import REVIEW_TABLES, reviews
@@ -15,7 +15,7 @@ from palaver.storage.evaluations.tables import review_holds as holds
 from palaver.storage.evaluations.tables import review_items as items
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import folded_text, row_converter, split_batches, storable_text
+from palaver.storage.schema import folded_text, require_row, row_converter, split_batches, storable_text
 
 ReviewState = Literal["open", "closed"]
 _INSERT_BATCH = 1_000
@@ -83,12 +83,13 @@ ALL_REVIEWS = ReviewFilters()
 
 def get_review(db: Connection, project: str, review: str) -> Review:
     """Return a review. Raises NotFound for an unknown one, or one of another project."""
-    return _fetch_review(db, select(*_REVIEW_FIELDS), project, review)
+    return _row_to_review(require_row(db, select(*_REVIEW_FIELDS), reviews, project, review, "Review"))
 
 
 def lock_review(db: Connection, project: str, review: str) -> Review:
     """Return a review, locked until the transaction ends."""
-    return _fetch_review(db, select(*_REVIEW_FIELDS).with_for_update(), project, review)
+    query = select(*_REVIEW_FIELDS).with_for_update()
+    return _row_to_review(require_row(db, query, reviews, project, review, "Review"))
 
 
 def list_reviews(
@@ -173,14 +174,6 @@ def delete_review(db: Connection, project: str, review: str) -> None:
         db.execute(delete(dependent).where(dependent.c.project == project, dependent.c.review == review))
     db.execute(delete(reviews).where(reviews.c.project == project, reviews.c.id == review))
     mark_changed(db, Change(project, "review", review))
-
-
-def _fetch_review(db: Connection, query: Select[Any], project: str, review: str) -> Review:
-    conditions = (reviews.c.project == project, reviews.c.id == storable_text(review))
-    row = db.execute(query.where(*conditions)).one_or_none()
-    if row is None:
-        raise NotFound(f"Review {review[:80]!r} not found.")
-    return _row_to_review(row)
 
 
 LEASE_TIME = timedelta(minutes=10)

@@ -13,18 +13,14 @@ from sqlalchemy import (
     LargeBinary,
     PrimaryKeyConstraint,
     String,
-    Table,
     Text,
     text,
 )
 
-from palaver.storage.schema import Json, UtcTimestamp, metadata
-from palaver.storage.schema import project_column as _project
+from palaver.storage.schema import Json, UtcTimestamp, partial_index, project_table
 
-evaluations = Table(
+evaluations = project_table(
     "evaluations",
-    metadata,
-    _project(),
     Column("id", String(64), nullable=False),
     Column("name", String(200), nullable=False),
     Column("name_folded", Text, nullable=False),  # Casefolded, for search.
@@ -56,10 +52,8 @@ evaluations = Table(
 IS_UNFINISHED = text("state <> 'done'")
 """Matches few of many slices and cases. Queries must use this exact condition to use the partial indexes."""
 
-evaluation_slices = Table(
+evaluation_slices = project_table(
     "evaluation_slices",
-    metadata,
-    _project(),
     Column("evaluation", String(64), nullable=False),
     Column("place", Integer, nullable=False),
     Column("workflow", String(64), nullable=False),  # Empty if no workflow is called.
@@ -73,20 +67,13 @@ evaluation_slices = Table(
     PrimaryKeyConstraint("project", "evaluation", "place"),
     Index(
         "ix_evaluation_slices_left",
-        "state",
-        "project",
-        "workflow",
-        "evaluation",
-        "place",
-        sqlite_where=IS_UNFINISHED,
-        postgresql_where=IS_UNFINISHED,
+        *("state", "project", "workflow", "evaluation", "place"),
+        **partial_index(IS_UNFINISHED),
     ),
 )
 
-evaluation_results = Table(
+evaluation_results = project_table(
     "evaluation_results",
-    metadata,
-    _project(),
     Column("evaluation", String(64), nullable=False),
     Column("cell", Integer, nullable=False),  # (row × variants + variant) × repeats + repeat
     Column("seq", Integer, nullable=False),  # In order of recording.
@@ -113,10 +100,8 @@ evaluation_results = Table(
     Index("ix_evaluation_results_latest", "project", "evaluation", "seq"),
 )
 
-evaluation_scores = Table(
+evaluation_scores = project_table(
     "evaluation_scores",
-    metadata,
-    _project(),
     Column("evaluation", String(64), nullable=False),
     Column("cell", Integer, nullable=False),
     Column("evaluator", Integer, nullable=False),  # Its index in the plan.
@@ -137,10 +122,8 @@ evaluation_scores = Table(
 
 EVALUATION_TABLES = (evaluations, evaluation_slices, evaluation_results, evaluation_scores)
 
-reviews = Table(
+reviews = project_table(
     "reviews",
-    metadata,
-    _project(),
     Column("id", String(64), nullable=False),
     Column("name", String(200), nullable=False),
     Column("name_folded", Text, nullable=False),  # Casefolded, for search.
@@ -159,10 +142,8 @@ reviews = Table(
     Index("ix_reviews_of_evaluation", "project", "evaluation", "id"),
 )
 
-review_items = Table(
+review_items = project_table(
     "review_items",
-    metadata,
-    _project(),
     Column("review", String(64), nullable=False),
     Column("place", Integer, nullable=False),
     Column("cell", Integer),  # The result, and its seq: a rerun records another result.
@@ -174,10 +155,8 @@ review_items = Table(
     Index("ix_review_items_of_trace", "project", "trace"),
 )
 
-review_holds = Table(
+review_holds = project_table(
     "review_holds",
-    metadata,
-    _project(),
     Column("review", String(64), nullable=False),
     Column("place", Integer, nullable=False),
     Column("reviewer", String(200), nullable=False),
@@ -187,10 +166,8 @@ review_holds = Table(
     Index("ix_review_holds_of_reviewer", "project", "review", "reviewer", "state"),
 )
 
-review_answers = Table(
+review_answers = project_table(
     "review_answers",
-    metadata,
-    _project(),
     Column("review", String(64), nullable=False),
     Column("number", Integer, nullable=False),  # In order of submission.
     Column("place", Integer, nullable=False),
@@ -210,10 +187,8 @@ def _label() -> Text:
     return Text().with_variant(Text(collation="C"), "postgresql")
 
 
-online_rules = Table(
+online_rules = project_table(
     "online_rules",
-    metadata,
-    _project(),
     Column("id", String(64), nullable=False),
     Column("name", String(200), nullable=False),
     Column("sample", Double, nullable=False),
@@ -230,10 +205,8 @@ online_rules = Table(
     PrimaryKeyConstraint("project", "id"),
 )
 
-online_cases = Table(
+online_cases = project_table(
     "online_cases",
-    metadata,
-    _project(),
     Column("rule", String(64), nullable=False),
     Column("subject", _label(), nullable=False),  # The trace or session.
     Column("trace", String(32), nullable=False),  # Of a session, its last trace.
@@ -244,21 +217,11 @@ online_cases = Table(
     Column("attempts", Integer, nullable=False),  # Processes that died with it; -1 if it was dropped.
     PrimaryKeyConstraint("project", "rule", "subject"),
     Index("ix_online_cases_of_trace", "project", "trace"),
-    Index(
-        "ix_online_cases_left",
-        "state",
-        "project",
-        "rule",
-        "due",
-        sqlite_where=IS_UNFINISHED,
-        postgresql_where=IS_UNFINISHED,
-    ),
+    Index("ix_online_cases_left", "state", "project", "rule", "due", **partial_index(IS_UNFINISHED)),
 )
 
-online_scores = Table(
+online_scores = project_table(
     "online_scores",
-    metadata,
-    _project(),
     Column("trace", String(32), nullable=False),
     Column("rule", String(64), nullable=False),
     Column("evaluator", Integer, nullable=False),  # Its index in the rule.

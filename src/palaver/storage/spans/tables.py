@@ -24,7 +24,6 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    TextClause,
     event,
     literal,
     text,
@@ -32,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TSVECTOR
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from palaver.storage.schema import Json, UtcTimestamp, metadata, project_column
+from palaver.storage.schema import Json, UtcTimestamp, metadata, partial_index, project_column, project_table
 
 SIMPLE_REGCONFIG = text("'simple'::regconfig")
 """The PostgreSQL text search configuration for words that are normalized already."""
@@ -72,10 +71,6 @@ def _label() -> Text:
 
 def _hex(length: int) -> String:
     return String(length).with_variant(String(length, collation="C"), "postgresql")
-
-
-def _partial_index(condition: TextClause) -> dict[str, Any]:
-    return {"sqlite_where": condition, "postgresql_where": condition}
 
 
 HEAD: ColumnElement[int] = literal(1, Integer, literal_execute=True)
@@ -134,20 +129,20 @@ spans = Table(
     Index("ix_spans_of_trace", "project", "trace_id", "start", "span_id", "parent_id", "id"),
     Index("ix_spans_latest", "project", "start", "span_id", "id"),
     Index("ix_spans_of_kind", "project", "kind", "start", "span_id", "id"),
-    Index("ix_spans_heads", "project", "start", "span_id", "id", **_partial_index(_HEAD_CONDITION)),
-    Index("ix_spans_head_of_trace", "project", "trace_id", **_partial_index(_HEAD_CONDITION)),
+    Index("ix_spans_heads", "project", "start", "span_id", "id", **partial_index(_HEAD_CONDITION)),
+    Index("ix_spans_head_of_trace", "project", "trace_id", **partial_index(_HEAD_CONDITION)),
     # Covers the totals of a trace.
     Index("ix_spans_calls", "project", "trace_id", "kind", "input_tokens", "output_tokens", "cost"),
-    Index("ix_spans_unusual", "project", "status", "start", "span_id", "id", **_partial_index(IS_UNUSUAL)),
+    Index("ix_spans_unusual", "project", "status", "start", "span_id", "id", **partial_index(IS_UNUSUAL)),
     *(
-        Index(f"ix_spans_of_{name}", "project", name, "start", "span_id", "id", **_partial_index(condition))
+        Index(f"ix_spans_of_{name}", "project", name, "start", "span_id", "id", **partial_index(condition))
         for name, condition in _IS_SET.items()
     ),
     # With the trace, since the traces of a session are counted.
     Index(
         "ix_spans_of_session",
         *("project", "session", "start", "span_id", "id", "trace_id"),
-        **_partial_index(text('"session" IS NOT NULL')),
+        **partial_index(text('"session" IS NOT NULL')),
     ),
     # Always empty on SQLite, which has an FTS table instead.
     Index("ix_spans_words", "words", postgresql_using="gin", sqlite_where=text("id IS NULL")),
@@ -156,10 +151,8 @@ spans = Table(
 
 INDEXED_COLUMNS = frozenset({"trace_id", "start", "kind", "status", "model", "user", "workflow", "run_id", "session"})
 
-span_bodies = Table(
+span_bodies = project_table(
     "span_bodies",
-    metadata,
-    project_column(),
     Column("day", Integer, nullable=False),
     Column("trace_id", _hex(32), nullable=False),
     Column("span_id", _hex(16), nullable=False),
@@ -169,10 +162,8 @@ span_bodies = Table(
     postgresql_partition_by="RANGE (day)",
 )
 
-span_days = Table(
+span_days = project_table(  # The empty project counts all.
     "span_days",
-    metadata,
-    project_column(),  # Empty: all projects.
     Column("day", Integer, nullable=False),
     Column("spans", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),

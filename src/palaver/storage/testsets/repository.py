@@ -13,7 +13,7 @@ from palaver.errors import InvalidValue, NameTaken, NotFound
 from palaver.storage import files
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.schema import row_converter
+from palaver.storage.schema import require_row, row_converter
 from palaver.storage.testsets import imports, row_chunks
 from palaver.storage.testsets.imports import ImportClaim
 from palaver.storage.testsets.row_chunks import ChunkRef
@@ -43,19 +43,12 @@ _row_to_testset = row_converter(TestSet)
 
 def get_testset(db: Connection, project: str, testset: str) -> TestSet:
     """Return a test set, archived or not. Raises NotFound."""
-    return _fetch_testset(db, _select_testsets(project), testset)
+    return _row_to_testset(require_row(db, select(table), table, project, testset, "Test set"))
 
 
 def lock_testset(db: Connection, project: str, testset: str) -> TestSet:
     """Return a test set, locked until the transaction ends."""
-    return _fetch_testset(db, _select_testsets(project).with_for_update(), testset)
-
-
-def _fetch_testset(db: Connection, query: Select[Any], testset: str) -> TestSet:
-    row = db.execute(query.where(table.c.id == testset)).one_or_none()
-    if row is None:
-        raise NotFound(f"Test set {testset[:80]!r} not found.")
-    return _row_to_testset(row)
+    return _row_to_testset(require_row(db, select(table).with_for_update(), table, project, testset, "Test set"))
 
 
 def find_testset(db: Connection, project: str, name: str) -> TestSet | None:
@@ -104,16 +97,10 @@ def update_testset(
     if not changed.archived and (changed.name != current.name or current.archived):
         check_name_free(db, project, changed.name)
     try:
-        _update_testset(db, project, testset, folded=changed.name.casefold(), updated_at=at, **fields)
+        update_testset_row(db, project, testset, folded=changed.name.casefold(), updated_at=at, **fields)
     except IntegrityError:
         raise _name_taken(changed.name) from None
     return msgspec.structs.replace(changed, updated_at=at)
-
-
-def advance_head(
-    db: Connection, project: str, testset: str, *, head: int, rows: int, columns: list[dict[str, Any]], at: datetime
-) -> None:
-    _update_testset(db, project, testset, head=head, rows=rows, columns=columns, updated_at=at)
 
 
 def delete_testset(
@@ -138,7 +125,7 @@ def _name_taken(name: str) -> NameTaken:
     return NameTaken(f"The test set name {name[:80]!r} is already in use.", pointer="/name")
 
 
-def _update_testset(db: Connection, project: str, testset: str, **fields: Any) -> None:
+def update_testset_row(db: Connection, project: str, testset: str, **fields: Any) -> None:
     db.execute(update(table).where(*_testset_conditions(project, testset)).values(**fields))
     mark_changed(db, Change(project, "testset", testset))
 

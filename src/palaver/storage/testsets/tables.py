@@ -14,12 +14,11 @@ from sqlalchemy import (
     LargeBinary,
     PrimaryKeyConstraint,
     String,
-    Table,
     Text,
     text,
 )
 
-from palaver.storage.schema import Json, UtcTimestamp, metadata, project_column
+from palaver.storage.schema import Json, UtcTimestamp, project_table
 
 
 def _bytewise(length: int) -> String:
@@ -27,10 +26,8 @@ def _bytewise(length: int) -> String:
     return String(length).with_variant(String(length, collation="C"), "postgresql")
 
 
-testsets = Table(
+testsets = project_table(
     "testsets",
-    metadata,
-    project_column(),
     Column("id", String(64), nullable=False),
     Column("name", String(200), nullable=False),
     Column("folded", Text, nullable=False),  # The casefolded name, for search.
@@ -53,10 +50,8 @@ testsets = Table(
     ),
 )
 
-testset_revisions = Table(
+testset_revisions = project_table(
     "testset_revisions",
-    metadata,
-    project_column(),
     Column("testset", String(64), nullable=False),
     Column("number", Integer, nullable=False),
     Column("parent", Integer),
@@ -71,10 +66,8 @@ testset_revisions = Table(
     Index("ix_testset_revisions_digest", "project", "testset", "digest"),
 )
 
-testset_pieces = Table(
+testset_pieces = project_table(
     "testset_pieces",
-    metadata,
-    project_column(),
     Column("testset", String(64), nullable=False),
     Column("digest", LargeBinary(16), nullable=False),
     Column("columns", Json, nullable=False),  # Column counts of its rows.
@@ -82,10 +75,8 @@ testset_pieces = Table(
     PrimaryKeyConstraint("project", "testset", "digest"),
 )
 
-testset_contents = Table(
+testset_contents = project_table(
     "testset_contents",
-    metadata,
-    project_column(),
     Column("testset", String(64), nullable=False),
     Column("hash", LargeBinary(16), nullable=False),
     Column("added", BigInteger, nullable=False),  # The number of the import; 0 for a commit.
@@ -93,10 +84,8 @@ testset_contents = Table(
     PrimaryKeyConstraint("project", "testset", "hash"),
 )
 
-testset_meta = Table(
+testset_meta = project_table(
     "testset_meta",
-    metadata,
-    project_column(),
     Column("testset", String(64), nullable=False),
     Column("row", LargeBinary(16), nullable=False),
     Column("added", BigInteger, nullable=False),
@@ -104,10 +93,8 @@ testset_meta = Table(
     PrimaryKeyConstraint("project", "testset", "row"),
 )
 
-testset_imports = Table(
+testset_imports = project_table(
     "testset_imports",
-    metadata,
-    project_column(),
     Column("testset", String(64), nullable=False),
     Column("number", BigInteger, nullable=False),  # Stored with every row that it adds.
     Column("given_up", Boolean, nullable=False),  # Its rows are being swept.

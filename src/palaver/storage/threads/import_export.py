@@ -32,6 +32,7 @@ FORMAT: Literal["thread/1"] = "thread/1"
 ExportFormat = Literal["jsonl", "messages"]
 """`jsonl`: one line per thread, complete; `messages`: one line per branch."""
 
+_COPIED_NODE_FIELDS = ("id", "parent", "run", "status", "error", "usage", "created_at")
 _NO_NUL = r"^[^\x00]*$"
 _Time = Annotated[datetime, Meta(tz=True)]
 _Name = Annotated[str, Meta(max_length=64, pattern=_NO_NUL)]
@@ -170,31 +171,11 @@ def _check_tree(file: ThreadFile) -> None:
 
 def _node_file(node: Node) -> NodeFile:
     message = node.message
-    return NodeFile(
-        id=node.id,
-        parent=node.parent,
-        role=message.role,
-        parts=message.parts,
-        name=message.name,
-        metadata=message.metadata,
-        run=node.run,
-        status=node.status,
-        error=node.error,
-        usage=node.usage,
-        created_at=node.created_at,
-    )
+    fields: dict[str, Any] = {name: getattr(node, name) for name in _COPIED_NODE_FIELDS}
+    return NodeFile(role=message.role, parts=message.parts, name=message.name, metadata=message.metadata, **fields)
 
 
 def _node(file: NodeFile, place: int) -> Node:
-    return Node(
-        id=file.id,
-        parent=file.parent,
-        place=place,
-        message=Message(file.role, file.parts, file.id, file.name, file.metadata),
-        origin="import",
-        run=file.run,
-        status=file.status,
-        error=file.error,
-        usage=file.usage,
-        created_at=file.created_at,
-    )
+    fields: dict[str, Any] = {name: getattr(file, name) for name in _COPIED_NODE_FIELDS}
+    message = Message(file.role, file.parts, file.id, file.name, file.metadata)
+    return Node(place=place, message=message, origin="import", **fields)

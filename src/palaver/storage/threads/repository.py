@@ -455,15 +455,13 @@ def append_run_output(
     status: Literal["done", "partial", "failed"],
     error: Mapping[str, Any] | None = None,
     usage: Any = None,
-    keep_head_on_failure: bool = False,
     at: datetime,
 ) -> None:
     """Append the output of a run below what it answers, in the transaction that ends it, and release the thread.
 
     The head moves to the last message if it is at the answered message, or where it was when the run started; otherwise
-    the user has switched to another branch. Output of a failed run never becomes the head; with `keep_head_on_failure`
-    the question does not either, so that a retry does not repeat it. Problems of the thread, such as its deletion, do
-    not prevent the run from ending.
+    the user has switched to another branch. Output of a failed run never becomes the head. Problems of the thread, such
+    as its deletion, do not prevent the run from ending.
     """
     try:
         row = lock_thread_row(db, project, thread)
@@ -477,11 +475,8 @@ def append_run_output(
     new_nodes = message_tree.append_nodes(db, project, thread, answers, messages, draft)
     start_head = row.run_head if row.run == run else answers
     head = row.head
-    if head in (answers, start_head):
-        if status != "failed":
-            head = new_nodes[-1].id if new_nodes else answers
-        elif keep_head_on_failure:
-            head = start_head
+    if head in (answers, start_head) and status != "failed":
+        head = new_nodes[-1].id if new_nodes else answers
     _update_after_append(db, project, row, new_nodes, head=head, at=at, release=row.run == run)
     mark_changed(db, Change(project, "thread", thread, run))
 

@@ -16,15 +16,6 @@ import msgspec
 from palaver.core import json
 from palaver.errors import NotImplementedYet, TooLarge
 from palaver.testsets.files import base
-from palaver.testsets.files.base import (
-    FileReport,
-    FileRow,
-    check_row,
-    decode_json,
-    file_error,
-    line_error,
-    object_encoder,
-)
 from palaver.testsets.limits import TestsetLimits
 
 _JSON_COLUMNS_KEY = b"palaver.json"
@@ -48,18 +39,18 @@ class ParquetReader:
 
     def __init__(self, limits: TestsetLimits) -> None:
         _import_arrow()
-        self.report = FileReport()
+        self.report = base.FileReport()
         self._limits = limits
         self._file = tempfile.SpooledTemporaryFile(_MAX_MEMORY_BYTES)  # noqa: SIM115 - `end` closes it
         weakref.finalize(self, self._file.close)
 
-    def feed(self, chunk: bytes) -> Sequence[FileRow]:
+    def feed(self, chunk: bytes) -> Sequence[base.FileRow]:
         self.report.bytes += len(chunk)
         self._limits.check_file(self.report.bytes)
         self._file.write(chunk)
         return ()
 
-    def end(self) -> Iterator[FileRow]:
+    def end(self) -> Iterator[base.FileRow]:
         arrow, parquet = _import_arrow()
         with self._file as spool:
             spool.seek(0)
@@ -71,7 +62,7 @@ class ParquetReader:
                 for batch in file.iter_batches(batch_size=_READ_BATCH_ROWS):
                     yield from self._make_rows(batch, columns)
             except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:  # Dates beyond Python's range.
-                raise file_error(self.report.rows + 1, f"Invalid or unsupported Parquet file: {error}.") from None
+                raise base.file_error(self.report.rows + 1, f"Invalid or unsupported Parquet file: {error}.") from None
 
     def _check_limits(self, footer: Any) -> None:
         self._limits.check_rows(footer.num_rows)
@@ -79,7 +70,7 @@ class ParquetReader:
             raise TooLarge(f"The file exceeds the limit of {self._limits.columns:,} columns.")
         self._limits.check_file(sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups)))
 
-    def _make_rows(self, batch: Any, columns: Sequence[_Column]) -> Iterator[FileRow]:
+    def _make_rows(self, batch: Any, columns: Sequence[_Column]) -> Iterator[base.FileRow]:
         cells = [values.to_pylist() for values in batch.columns]
         for index in range(batch.num_rows):
             self.report.rows += 1
@@ -93,8 +84,8 @@ class ParquetReader:
                     data[column.name] = column.convert(column_cells[index], line)
                 elif column.reserved_name != base.EMPTY_COLUMN:
                     meta[column.reserved_name] = column.convert(column_cells[index], line)
-            check_row(data, json.encode(data), line, self._limits)
-            yield FileRow(data, meta or None, line)
+            base.check_row(data, json.encode(data), line, self._limits)
+            yield base.FileRow(data, meta or None, line)
 
 
 class ParquetWriter:
@@ -102,7 +93,7 @@ class ParquetWriter:
 
     def __init__(self, columns: Sequence[str], meta: Sequence[str]) -> None:
         _import_arrow()
-        self._to_objects = object_encoder(columns, meta)
+        self._to_objects = base.object_encoder(columns, meta)
         self._kinds: dict[str, set[str]] = {name: set() for name in (*meta, *map(base.escape_name, columns))}
         self._file = tempfile.SpooledTemporaryFile(_MAX_MEMORY_BYTES)  # noqa: SIM115 - `end` closes it
         weakref.finalize(self, self._file.close)
@@ -110,7 +101,7 @@ class ParquetWriter:
     def begin(self) -> bytes:
         return b""
 
-    def rows(self, rows: Iterable[FileRow]) -> bytes:
+    def rows(self, rows: Iterable[base.FileRow]) -> bytes:
         for fields in self._to_objects(rows):
             for name, value in fields.items():
                 self._kinds[name].add(_native_kind(value))
@@ -181,7 +172,7 @@ def _read_columns(schema: Any, arrow: Any) -> list[_Column]:
         metadata: dict[bytes, bytes] = schema.metadata or {}
         json_columns = msgspec.json.decode(metadata.get(_JSON_COLUMNS_KEY, b"[]"), type=set[str])
     except msgspec.MsgspecError:
-        raise file_error(1, "The metadata key palaver.json must contain a list of column names.") from None
+        raise base.file_error(1, "The metadata key palaver.json must contain a list of column names.") from None
     columns: list[_Column] = []
     for field in schema:
         reserved_name = field.name if field.name in base.RESERVED_COLUMNS else None
@@ -194,7 +185,7 @@ def _read_columns(schema: Any, arrow: Any) -> list[_Column]:
         )
         columns.append(_Column(field.name if reserved_name else base.unescape_name(field.name), reserved_name, convert))
     if len({(column.name, column.reserved_name) for column in columns}) < len(columns):
-        raise file_error(1, "Two columns have the same name.")
+        raise base.file_error(1, "Two columns have the same name.")
     return columns
 
 
@@ -205,8 +196,8 @@ def _is_json_type(type_: Any, arrow: Any) -> bool:
 
 def _decode_json_cell(value: Any, line: int) -> Any:
     if not isinstance(value, str):
-        raise line_error(line, "a column listed under palaver.json contains a value that is not a string.")
-    return decode_json(value.encode(), line)
+        raise base.line_error(line, "a column listed under palaver.json contains a value that is not a string.")
+    return base.decode_json(value.encode(), line)
 
 
 def _unchanged(value: Any, _: int) -> Any:
@@ -220,7 +211,7 @@ def _to_json_value(value: Any, line: int) -> Any:
     try:
         return json.to_builtins(value)
     except json.NotJson as error:
-        raise line_error(line, f"unsupported value: {error}.") from None
+        raise base.line_error(line, f"unsupported value: {error}.") from None
 
 
 def _native_kind(value: Any) -> str:

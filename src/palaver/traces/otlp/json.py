@@ -16,18 +16,6 @@ import msgspec
 from palaver.errors import InvalidBody, TooLarge
 from palaver.traces.model import Link, RawSpan, Redaction, Span, SpanEvent
 from palaver.traces.otlp import common
-from palaver.traces.otlp.common import (
-    UNNAMED,
-    InvalidSpan,
-    RejectedSpan,
-    SpanBatch,
-    SpanContext,
-    SpanSource,
-    end_nanoseconds,
-    otlp_kind,
-    to_nanoseconds,
-    too_many_spans,
-)
 from palaver.traces.otlp.limits import (
     MAX_ATTRIBUTES,
     MAX_EVENTS,
@@ -167,33 +155,33 @@ _decode_json_span = msgspec.json.Decoder(JsonSpan).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def decode(body: bytes, received_at: datetime, max_spans: int) -> SpanBatch:
+def decode(body: bytes, received_at: datetime, max_spans: int) -> common.SpanBatch:
     """Decode up to `max_spans` spans. Raises InvalidBody or TooLarge."""
     if len(body) > _LARGE_BODY_BYTES and _count_objects(body) * _MIN_BYTES_PER_OBJECT > len(body):
         raise TooLarge("The body consists mostly of empty objects.")
     request = _decode_request(body)
     spans: list[RawSpan] = []
-    rejected: list[RejectedSpan] = []
+    rejected: list[common.RejectedSpan] = []
     budget = ValueBudget()
     pending = count = 0
     for group in request.resource_spans or ():
         resource = _decode_resource(group.resource, budget)
         for scope in group.scope_spans or ():
-            context = SpanContext(received_at, resource, _decode_scope(scope.scope))
+            context = common.SpanContext(received_at, resource, _decode_scope(scope.scope))
             for raw in scope.spans or ():
                 if count >= max_spans:
-                    raise too_many_spans(max_spans)
+                    raise common.too_many_spans(max_spans)
                 count += 1
                 try:
                     span = _decode_span(raw, context, budget)
-                except (InvalidSpan, *_DECODE_ERRORS) as error:
-                    rejected.append(RejectedSpan(count - 1, _reason(error)))
+                except (common.InvalidSpan, *_DECODE_ERRORS) as error:
+                    rejected.append(common.RejectedSpan(count - 1, _reason(error)))
                     continue
                 if span is None:
                     pending += 1
                 else:
                     spans.append(span)
-    return SpanBatch(spans, rejected, pending)
+    return common.SpanBatch(spans, rejected, pending)
 
 
 def _decode_request(body: bytes) -> ExportRequest:
@@ -226,7 +214,7 @@ def _decode_resource(raw: Resource | None, budget: ValueBudget) -> dict[str, Any
     """Return the resource's attributes. Losses are not reported, as no span stores them."""
     try:
         return _decode_attributes(raw.attributes if raw else None, Losses(budget))
-    except InvalidSpan as error:
+    except common.InvalidSpan as error:
         raise InvalidBody(f"The body is not a valid ExportTraceServiceRequest: invalid resource: {error}.") from None
 
 
@@ -234,10 +222,10 @@ def _decode_scope(raw: Scope | None) -> str | None:
     return truncate_name((raw and raw.name) or "", "scope", Losses()) or None
 
 
-def _decode_span(data: msgspec.Raw, context: SpanContext, budget: ValueBudget) -> RawSpan | None:
+def _decode_span(data: msgspec.Raw, context: common.SpanContext, budget: ValueBudget) -> RawSpan | None:
     view = memoryview(data)
     if len(view) > 3 * _MAX_SPAN_OBJECTS and _count_objects(bytes(view)) > _MAX_SPAN_OBJECTS:
-        raise InvalidSpan(f"more than {_MAX_SPAN_OBJECTS:,} values")
+        raise common.InvalidSpan(f"more than {_MAX_SPAN_OBJECTS:,} values")
     raw = _decode_json_span(data)
     losses = Losses(budget)
     trace_id = common.parse_trace_id(_hex_id(raw.trace_id, "trace id"))
@@ -300,7 +288,7 @@ def _hex_id(text: str | None, label: str) -> bytes:
     try:
         return bytes.fromhex(text or "")
     except ValueError:
-        raise InvalidSpan(f"{label} is not hexadecimal") from None
+        raise common.InvalidSpan(f"{label} is not hexadecimal") from None
 
 
 def _optional_hex_id(text: str | None) -> bytes:
@@ -318,7 +306,7 @@ def _int64(raw: Int64) -> int:
     except (ValueError, OverflowError):
         number = 2**64
     if not -(2**63) <= number < 2**64 or (isinstance(raw, float) and not raw.is_integer()):
-        raise InvalidSpan(f"{str(raw)[:40]!r} is not a 64-bit integer")
+        raise common.InvalidSpan(f"{str(raw)[:40]!r} is not a 64-bit integer")
     return number
 
 
@@ -402,7 +390,7 @@ def _double(raw: float | str) -> float | str:
     try:
         return json_number(float(raw))
     except ValueError:
-        raise InvalidSpan(f"{str(raw)[:40]!r} is not a number") from None
+        raise common.InvalidSpan(f"{str(raw)[:40]!r} is not a number") from None
 
 
 def _base64(text: str) -> str:
@@ -410,10 +398,10 @@ def _base64(text: str) -> str:
     try:
         return b64encode(b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))).decode()
     except (Base64Error, ValueError):
-        raise InvalidSpan("a bytesValue is not valid base64") from None
+        raise common.InvalidSpan("a bytesValue is not valid base64") from None
 
 
-def encode_json_request(spans: Sequence[tuple[SpanSource, bytes]]) -> bytes:
+def encode_json_request(spans: Sequence[tuple[common.SpanSource, bytes]]) -> bytes:
     groups = [
         ResourceSpans(
             resource=Resource([KeyValue(name, AnyValue(string_value=value)) for name, value in resource]),
@@ -431,7 +419,7 @@ def encode_json_span(span: Span) -> bytes:
 
 
 def _to_json_span(span: Span) -> JsonSpanWithKind:
-    start = to_nanoseconds(span.start)
+    start = common.to_nanoseconds(span.start)
     dropped = span.dropped
     palaver_fields = PalaverFields(
         notes=list(span.notes) or None, bytes=dropped.get("bytes"), redactions=list(span.redactions) or None
@@ -440,15 +428,15 @@ def _to_json_span(span: Span) -> JsonSpanWithKind:
         trace_id=span.trace_id,
         span_id=span.span_id,
         parent_span_id=span.parent_id,
-        kind=otlp_kind(span) or None,
-        name="" if span.name == UNNAMED and UNNAMED in span.notes else span.name,
+        kind=common.otlp_kind(span) or None,
+        name="" if span.name == common.UNNAMED and common.UNNAMED in span.notes else span.name,
         start_time_unix_nano=str(start),
-        end_time_unix_nano=str(end_nanoseconds(start, span.duration_ms)),
+        end_time_unix_nano=str(common.end_nanoseconds(start, span.duration_ms)),
         attributes=_key_values(span.attributes),
         dropped_attributes_count=dropped.get("attributes"),
         events=[
             JsonEvent(
-                time_unix_nano=str(to_nanoseconds(event.at)) if event.at else None,
+                time_unix_nano=str(common.to_nanoseconds(event.at)) if event.at else None,
                 name=event.name,
                 attributes=_key_values(event.attributes),
             )

@@ -20,18 +20,6 @@ from palaver.core.json import replace_surrogates
 from palaver.errors import InvalidBody, TooLarge
 from palaver.traces.model import Link, RawSpan, Span, SpanEvent
 from palaver.traces.otlp import common
-from palaver.traces.otlp.common import (
-    UNNAMED,
-    InvalidSpan,
-    RejectedSpan,
-    SpanBatch,
-    SpanContext,
-    SpanSource,
-    end_nanoseconds,
-    otlp_kind,
-    to_nanoseconds,
-    too_many_spans,
-)
 from palaver.traces.otlp.limits import (
     MAX_ATTRIBUTES,
     MAX_EVENTS,
@@ -217,7 +205,7 @@ def encode_field(number: int, content: bytes) -> bytes:
 _MAX_UINT32 = (1 << 32) - 1
 
 
-def encode_protobuf_request(spans: Sequence[tuple[SpanSource, bytes]]) -> bytes:
+def encode_protobuf_request(spans: Sequence[tuple[common.SpanSource, bytes]]) -> bytes:
     groups: list[bytes] = []
     for (resource, scope), members in groupby(spans, key=lambda item: item[0]):
         resource_bytes = Resource(attributes=_key_values(dict(resource))).SerializeToString()
@@ -232,20 +220,20 @@ def encode_protobuf_request(spans: Sequence[tuple[SpanSource, bytes]]) -> bytes:
 
 
 def encode_protobuf_span(span: Span) -> bytes:
-    start, dropped = to_nanoseconds(span.start), span.dropped
+    start, dropped = common.to_nanoseconds(span.start), span.dropped
     message = SpanMessage(
         trace_id=bytes.fromhex(span.trace_id),
         span_id=bytes.fromhex(span.span_id),
         parent_span_id=bytes.fromhex(span.parent_id or ""),
-        kind=cast("Any", otlp_kind(span)),
-        name="" if span.name == UNNAMED and UNNAMED in span.notes else replace_surrogates(span.name),
+        kind=cast("Any", common.otlp_kind(span)),
+        name="" if span.name == common.UNNAMED and common.UNNAMED in span.notes else replace_surrogates(span.name),
         start_time_unix_nano=start,
-        end_time_unix_nano=end_nanoseconds(start, span.duration_ms),
+        end_time_unix_nano=common.end_nanoseconds(start, span.duration_ms),
         attributes=_key_values(span.attributes),
         dropped_attributes_count=_uint32(dropped.get("attributes")),
         events=[
             SpanMessage.Event(
-                time_unix_nano=to_nanoseconds(event.at) if event.at else 0,
+                time_unix_nano=common.to_nanoseconds(event.at) if event.at else 0,
                 name=replace_surrogates(event.name),
                 attributes=_key_values(event.attributes),
             )
@@ -295,25 +283,25 @@ def _any_value(value: Any) -> AnyValue:
             return AnyValue(array_value=ArrayValue(values=[_any_value(item) for item in cast("list[Any]", value)]))
 
 
-def decode(body: bytes, received_at: datetime, max_spans: int) -> SpanBatch:
+def decode(body: bytes, received_at: datetime, max_spans: int) -> common.SpanBatch:
     """Decode up to `max_spans` spans. Raises InvalidBody or TooLarge."""
     spans: list[RawSpan] = []
-    rejected: list[RejectedSpan] = []
+    rejected: list[common.RejectedSpan] = []
     reader, budget = WireReader(body), ValueBudget()
     pending = count = 0
     try:
         for group in reader.messages(1, 0, len(body)):
             resource = _decode_resource(reader, group, budget)
             for scope in reader.messages(2, group.start, group.stop):
-                context = SpanContext(received_at, resource, _decode_scope(reader, scope))
+                context = common.SpanContext(received_at, resource, _decode_scope(reader, scope))
                 for field in reader.messages(2, scope.start, scope.stop):
                     if count >= max_spans:
-                        raise too_many_spans(max_spans)
+                        raise common.too_many_spans(max_spans)
                     count += 1
                     try:
                         span = _decode_span(reader, field, context, budget)
-                    except (InvalidSpan, MalformedMessage, DecodeError) as error:
-                        rejected.append(RejectedSpan(count - 1, _reason(error)))
+                    except (common.InvalidSpan, MalformedMessage, DecodeError) as error:
+                        rejected.append(common.RejectedSpan(count - 1, _reason(error)))
                         continue
                     if span is None:
                         pending += 1
@@ -321,7 +309,7 @@ def decode(body: bytes, received_at: datetime, max_spans: int) -> SpanBatch:
                         spans.append(span)
     except (MalformedMessage, DecodeError) as error:
         raise InvalidBody(f"The body is not a valid ExportTraceServiceRequest: {_reason(error)}.") from None
-    return SpanBatch(spans, rejected, pending)
+    return common.SpanBatch(spans, rejected, pending)
 
 
 def _reason(error: Exception) -> str:
@@ -333,7 +321,7 @@ def _message_bytes(reader: WireReader, field: Field, kind: str, losses: Losses) 
         return reader.data[field.start : field.stop]
     data = reader.truncate(kind, field.start, field.stop, losses)
     if len(data) > MAX_SPAN_BYTES:
-        raise InvalidSpan(f"too large: {len(data):,} bytes (limit: {MAX_SPAN_BYTES:,})")
+        raise common.InvalidSpan(f"too large: {len(data):,} bytes (limit: {MAX_SPAN_BYTES:,})")
     return data
 
 
@@ -344,7 +332,7 @@ def _decode_resource(reader: WireReader, group: Field, budget: ValueBudget) -> d
     for field in reader.messages(1, group.start, group.stop):
         try:
             resource = Resource.FromString(_message_bytes(reader, field, "resource", losses))
-        except InvalidSpan as error:
+        except common.InvalidSpan as error:
             raise MalformedMessage(f"invalid resource: {error}") from None
         attributes |= _decode_attributes(resource.attributes, losses)
     return attributes
@@ -355,12 +343,12 @@ def _decode_scope(reader: WireReader, scope_spans: Field) -> str | None:
     for field in reader.messages(1, scope_spans.start, scope_spans.stop):
         try:
             name = InstrumentationScope.FromString(_message_bytes(reader, field, "scope", Losses())).name
-        except InvalidSpan as error:
+        except common.InvalidSpan as error:
             raise MalformedMessage(f"invalid scope: {error}") from None
     return truncate_name(name, "scope", Losses()) or None
 
 
-def _decode_span(reader: WireReader, field: Field, context: SpanContext, budget: ValueBudget) -> RawSpan | None:
+def _decode_span(reader: WireReader, field: Field, context: common.SpanContext, budget: ValueBudget) -> RawSpan | None:
     losses = Losses(budget)
     data = _message_bytes(reader, field, "span", losses)
     message = SpanMessage.FromString(data)

@@ -8,17 +8,17 @@ from palaver.core.messages import Usage
 from palaver.evaluation.results.compare import ComparedVariant, compare_variants
 from palaver.evaluation.results.export.report import Report
 from palaver.evaluation.results.summary import summarize
-from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
+from palaver.storage.evaluations.results import CellScore, ResultDetail, StoredResult
 from tests.evaluation.results.result_factory import CellOutcome, pack_rows, results, row
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
-def score(name: str, outcome: CellOutcome, reason: str = "") -> StoredScore:
+def score(name: str, outcome: CellOutcome, reason: str = "") -> CellScore:
     passed = outcome if isinstance(outcome, bool) else None
     number = float(outcome) if isinstance(outcome, bool | float) else None
     status: Any = outcome if outcome in ("error", "skipped") else "scored"
-    return StoredScore(
+    return CellScore(
         evaluator=0,
         name=name,
         status=status,
@@ -36,7 +36,7 @@ def score(name: str, outcome: CellOutcome, reason: str = "") -> StoredScore:
 def result_detail(
     place: int,
     variant: int,
-    scores: Sequence[StoredScore],
+    scores: Sequence[CellScore],
     *,
     cell: int,
     repeat: int = 0,

@@ -37,7 +37,7 @@ from palaver.evaluation.results.export.report import (
     unscored_lines,
 )
 from palaver.evaluation.results.figures import Comparison, EvaluatorSummary, VariantSummary, Verdict
-from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
+from palaver.storage.evaluations.results import CellScore, ResultDetail, StoredResult
 from palaver.testsets.files.csv_file import format_cell, quote_cell
 
 _CSV_HEADER = (
@@ -56,7 +56,7 @@ def write_csv(report: Report) -> Iterator[bytes]:
             yield f"{line}\r\n".encode("utf-8", "replace")
 
 
-def _score_values(report: Report, result: StoredResult, score: StoredScore | None) -> Sequence[Any]:
+def _score_values(report: Report, result: StoredResult, score: CellScore | None) -> Sequence[Any]:
     error, usage = result.error or {}, result.usage
     score_fields = (None,) * 6
     if score is not None:
@@ -105,7 +105,7 @@ def _encode_cell(report: Report, detail: ResultDetail) -> dict[str, Any]:
     }
 
 
-def _encode_score(score: StoredScore) -> dict[str, Any]:
+def _encode_score(score: CellScore) -> dict[str, Any]:
     fields = msgspec.structs.asdict(score)
     del fields["evaluator"], fields["name"]
     return {"evaluator": score.name, **fields, "details": score.details or {}}

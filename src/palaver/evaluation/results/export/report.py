@@ -8,7 +8,7 @@ import msgspec
 
 from palaver.evaluation.plan.request import FailedAs
 from palaver.evaluation.results.figures import Comparison, EvaluationSummary, Interval, Measure
-from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
+from palaver.storage.evaluations.results import CellScore, ResultDetail, StoredResult
 
 OutcomeKind = Literal["passed", "failed", "scored", "error", "skipped"]
 
@@ -115,7 +115,7 @@ def unscored_lines(summary: EvaluationSummary) -> list[str]:
     return lines
 
 
-def find_score(cell: StoredResult, evaluator: str) -> StoredScore | None:
+def find_score(cell: StoredResult, evaluator: str) -> CellScore | None:
     return next((score for score in cell.scores if score.name == evaluator), None)
 
 
