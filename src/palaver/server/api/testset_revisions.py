@@ -331,11 +331,11 @@ def _find_expected_column(
     filters = evaluations.EvaluationFilters(testset=testset)
     recent = evaluations.list_evaluations(db, project, filters, Window(_RECENT_EVALUATIONS)).data
     plans = evaluations.get_plans(db, project, [evaluation.id for evaluation in recent])
-    for evaluation in recent:
-        for variant in msgspec.convert(plans[evaluation.id], Plan).variants:
-            if (expected := variant.map.expected) is not None and expected in names:
-                return expected
-    return next(iter(find_expected_columns(names)), default or from_traces.EXPECTED_COLUMN)
+    variants = [variant for row in recent for variant in msgspec.convert(plans[row.id], Plan).variants]
+    used = [variant.map.expected for variant in variants if variant.map.expected in names]
+    recorded_answers = [variant.column for variant in variants]
+    candidates = (*used, *find_expected_columns(names, recorded_answers), default, from_traces.EXPECTED_COLUMN)
+    return next(name for name in candidates if name is not None)
 
 
 def _add_source(body: NewCase, prepared: PreparedCommit) -> PreparedCommit:

@@ -84,6 +84,20 @@ def test_failed_gates_and_the_missing_baseline_follow_the_title() -> None:
     assert "\n\nNo previous evaluation.\n\n|" in render(replace(PLAIN, note="No previous evaluation."))
 
 
+def test_evaluators_that_did_not_score_for_the_same_reason_share_a_line() -> None:
+    unscored: list[list[list[CellOutcome]]] = [[["skipped"]], [[True]]]
+    outcomes = {"a": unscored, "b": unscored, "c": [[["error"]], [[True]]], "d": unscored, "e": [[[True]], [[True]]]}
+    two = report([], {name: outcomes[name] for name in "abe"}, variants=("base",))
+    reason = "1 of 2 answers not scored, most often: the row has no expected answer."
+
+    assert render(two).splitlines()[-1] == f"base, a and b: {reason}"
+    assert render(report([], outcomes, variants=("base",))).splitlines()[-3:] == [
+        f"base, a and 2 more: {reason}",
+        "",
+        "base, c: 1 of 2 answers not scored, most often: it is an object.",
+    ]
+
+
 def test_flaky_rows_are_counted() -> None:
     assert "| base | exact | 66.7% | 66.7 to 66.7 | 0.667 | 3 | 0 | 0 | 1 |" in render(FLAKY)
 

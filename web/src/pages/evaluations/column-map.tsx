@@ -207,13 +207,14 @@ interface Props {
 /** The mapping in one line. `isText`: whether the messages column holds the user's text; null without a chat. */
 function mappingSummary(map: MapDraft, defaults: Mapping, isText: boolean | null): string {
   const messages = chosenOrDefault(map.messages, defaults.messages);
+  const expected = chosenOrDefault(map.expected, defaults.expected);
   const inputs = Object.values(map.inputs ?? defaults.inputs);
   return [
     isText !== null && `${isText ? 'user message' : 'messages'} ← ${messages ?? 'none'}`,
     mappingText('history', chosenOrDefault(map.history, defaults.history)),
     mappingText('script', chosenOrDefault(map.script, defaults.script)),
     mappingText('fallback', defaults.spoken),
-    `expected ← ${[chosenOrDefault(map.expected, defaults.expected) ?? 'none', ...defaults.expectedFallbacks].join(' or ')}`,
+    `expected ← ${[expected ?? 'none', ...defaults.expectedFallbacks].join(' or ')}`,
     inputs.length > 0 && `inputs ← ${inputs.join(', ')}`,
   ]
     .filter(Boolean)

@@ -99,13 +99,19 @@ def row_outcome(cells: Sequence[StoredResult], evaluator: str, *, has_passes: bo
 
 
 def unscored_lines(summary: EvaluationSummary) -> list[str]:
-    """A line for each variant and evaluator that did not score all answers, with the most frequent reason."""
+    """A line for each variant and number of unscored answers, with its evaluators and the most frequent reason."""
     lines: list[str] = []
     for variant in summary.variants:
-        for evaluator in (evaluator for evaluator in variant.evaluators if evaluator.unscored):
-            count = f"{evaluator.unscored:,} of {format_count(variant.cells, 'answer')} not scored"
-            reason = f", most often: {evaluator.unscored_reason}" if evaluator.unscored_reason else ""
-            lines.append(f"{variant.name}, {evaluator.name}: {count}{reason}")
+        names: dict[tuple[int, str | None], list[str]] = {}
+        for evaluator in variant.evaluators:
+            if evaluator.unscored:
+                names.setdefault((evaluator.unscored, evaluator.unscored_reason), []).append(evaluator.name)
+        for (unscored, reason), evaluators in names.items():
+            first, *others = evaluators
+            more = f" and {others[0] if len(others) == 1 else f'{len(others)} more'}" if others else ""
+            count = f"{unscored:,} of {format_count(variant.cells, 'answer')} not scored"
+            suffix = f", most often: {reason}" if reason else ""
+            lines.append(f"{variant.name}, {first}{more}: {count}{suffix}")
     return lines
 
 
