@@ -30,6 +30,12 @@ url=http://$(docker port "$container" 8642/tcp | head -n 1)
 curl --silent --show-error --fail --retry 60 --retry-delay 1 --retry-all-errors "$url/ready"
 echo
 
+if ! docker exec "$container" python -c 'import json, os, palaver
+raise SystemExit(not all(map(os.path.exists, (json.__cached__, palaver.__cached__))))'; then
+    echo "error: the modules of the image are not compiled." >&2
+    exit 1
+fi
+
 status=$(curl --silent --output /dev/null --write-out '%{http_code}' "$url/parrot/inspect")
 [ "$status" = 401 ] || { echo "error: a request without a key was answered with status $status." >&2; exit 1; }
 

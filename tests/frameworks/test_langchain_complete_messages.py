@@ -105,7 +105,7 @@ CONTENT: dict[str, tuple[Any, list[Any]]] = {
                 name="langchain:web_search_call",
                 value={"type": "web_search_call", "id": "w", "at": "2026-01-01T00:00:00Z"},
             ),
-            Data(name="langchain:block", value={"n": 1}),
+            Data(name="langchain:part", value={"n": 1}),
         ],
     ),
 }

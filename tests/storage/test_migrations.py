@@ -434,10 +434,9 @@ def test_schema_version_is_the_head_of_the_migration_scripts() -> None:
 def migrated_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     """A database created by the migration scripts."""
     if request.param == "file":
-        path = tmp_path / "palaver.db"
-        path.touch()
-        upgrade.ensure_file_current(path)
-        engine = create_engine(f"sqlite:///{path}")
+        engine = create_engine(f"sqlite:///{tmp_path / 'palaver.db'}")
+        with engine.begin() as connection:
+            upgrade._run_scripts(connection)
     else:
         engine = create_postgres_engine(request.getfixturevalue("postgres_url"))
         upgrade.ensure_server_current(engine, "here")
@@ -462,6 +461,31 @@ def test_migrated_schema_equals_created_schema_in_column_order_keys_and_indexes(
 
     assert by_scripts == by_code
     assert set(by_scripts) == set(metadata.tables)
+
+
+def test_a_new_file_has_the_schema_and_the_version_that_the_scripts_would_give_it(tmp_path: Path) -> None:
+    new, scripted = (create_engine(f"sqlite:///{tmp_path / name}") for name in ("new.db", "scripted.db"))
+    (tmp_path / "new.db").touch()
+    upgrade.ensure_file_current(tmp_path / "new.db")
+    with scripted.begin() as connection:
+        upgrade._run_scripts(connection)
+
+    schemas: list[Any] = []
+    for engine in (new, scripted):
+        with engine.connect() as connection:
+            names = text("SELECT type, name FROM sqlite_master ORDER BY type, name")
+            version = text("SELECT * FROM alembic_version")
+            columns = inspect(connection).get_columns("alembic_version")
+            schemas.append(
+                (
+                    _describe_schema(connection),
+                    connection.execute(names).all(),
+                    connection.execute(version).all(),
+                    str(columns),
+                )
+            )
+        engine.dispose()
+    assert schemas[0] == schemas[1]
 
 
 def _describe_schema(connection: Connection) -> dict[str, Any]:

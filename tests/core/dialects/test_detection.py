@@ -177,6 +177,14 @@ DIALECTS: dict[str, tuple[Any, str | None]] = {
     "a file id of ours": (user_messages(parts=[{"type": "file", "file_id": "f"}]), "palaver"),
     "a refusal of ours": (user_messages(parts=[{"type": "refusal", "text": "no"}]), "palaver"),
     "data of ours": (user_messages(parts=[{"type": "data", "name": "n", "value": 1}]), "palaver"),
+    "data of ours beside a part of an unknown type": (
+        user_messages(parts=[{"type": "data", "name": "n", "value": 1}, {"type": "hologram"}]),
+        "palaver",
+    ),
+    "data with a name in a UI message": (
+        user_messages(parts=[{"type": "data", "name": "n"}, {"type": "data-x", "data": 1}]),
+        "ui-message",
+    ),
     "data of ours with no value": (user_messages(parts=[{"type": "data", "name": "n"}]), "palaver"),
     "data of somebody's": (user_messages(parts=[{"type": "data", "data": 1}]), "ui-message"),
     "reasoning of ours": (user_messages(parts=[{"type": "reasoning", "text": "", "encrypted": "x"}]), "palaver"),

@@ -55,6 +55,8 @@ _ABSENT: Any = object()
 _DICT, _LIST, _STR_OR_DICT = (dict,), (list,), (str, dict)
 # `type(x) in _DICT` means `type(x) is dict`, but pyright would narrow the latter to dict[Unknown, Unknown].
 _PALAVER_TYPES = frozenset({"text", "reasoning", "file", "tool-call", "tool-result", "refusal", "data"})
+_UI_TYPES = ("tool-", "data-", "source-", "dynamic-tool", "step-start")
+"""Beginnings of the types of parts that only UI messages have."""
 _GEMINI_FIELDS = frozenset(
     "text functionCall functionResponse inlineData fileData executableCode codeExecutionResult function_call"
     " function_response inline_data file_data executable_code code_execution_result".split()
@@ -282,10 +284,11 @@ def _detect_parts(parts: list[Any]) -> Dialect | None:
         elif kind == "text" and len(part) == 2 and "text" in part:
             pass  # The most common part, in several dialects.
         else:
-            all_palaver = all_palaver and kind in _PALAVER_TYPES
-            has_palaver = has_palaver or _is_palaver(part, kind)
+            is_known = kind in _PALAVER_TYPES
+            all_palaver = all_palaver and (is_known or not kind.startswith(_UI_TYPES))
+            has_palaver = has_palaver or (is_known and _is_palaver(part, kind))
             has_gen_ai = has_gen_ai or _is_gen_ai(part, kind)
-    if all_typed and all_palaver and has_palaver:
+    if all_typed and all_palaver and has_palaver and not has_gen_ai:  # Parts of unknown types are allowed.
         return "palaver"
     if has_gemini:
         return "gemini"

@@ -124,7 +124,7 @@ def _block_pieces(block: Any) -> Iterator[ContentPiece]:
             pass
         case kind:
             yield Data(
-                name=f"langchain:{kind if isinstance(kind, str) and kind else 'block'}", value=to_json_value(block)
+                name=f"langchain:{kind if isinstance(kind, str) and kind else 'part'}", value=to_json_value(block)
             )
 
 

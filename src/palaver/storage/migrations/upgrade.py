@@ -23,12 +23,19 @@ from palaver.storage.driver_errors import translate_error
 SCHEMA_VERSION = "0006"
 """The schema version of this Palaver: the last of migrations/versions."""
 
+_TABLES_VERSION = SCHEMA_VERSION
+"""The schema version that the table definitions describe."""
 VERSION_LOCATIONS = ["palaver.storage:migrations/versions"]
 
 _UPGRADE_LOCK_ID = 6_157_842_603
 """PostgreSQL advisory lock held during an upgrade."""
 _BUSY_TIMEOUT_S = 30
 _VERSION_TABLE = "alembic_version"
+_CREATE_VERSION_TABLE = """
+CREATE TABLE IF NOT EXISTS alembic_version (
+    version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+)
+"""
 _REQUIRED_TABLES = {"projects", "keys", "runs"}
 """Tables of every schema version: Alembic's table alone may belong to another program."""
 log = logging.getLogger("palaver.storage")
@@ -188,7 +195,10 @@ def _upgrade(engine: Engine, location: str, backup: Callable[[str], Path] | None
             if state.is_current:
                 return None
             copy = backup(state.version) if backup is not None and state.version is not None else None
-            _run_scripts(connection)
+            if state.is_empty and engine.dialect.name == "sqlite" and SCHEMA_VERSION == _TABLES_VERSION:
+                _create_tables(connection)
+            else:
+                _run_scripts(connection)
     except BaseException as error:
         if copy is not None:
             copy.unlink(missing_ok=True)  # The database is unchanged.
@@ -197,6 +207,15 @@ def _upgrade(engine: Engine, location: str, backup: Callable[[str], Path] | None
             raise translate_error(error) or SettingsError(message) from error
         raise
     return copy
+
+
+def _create_tables(connection: Connection) -> None:
+    """Create the current schema in one step, which takes a fraction of the time of all scripts and of Alembic."""
+    from palaver.storage.tables import metadata
+
+    metadata.create_all(connection)
+    connection.execute(text(_CREATE_VERSION_TABLE))
+    connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:version)"), {"version": SCHEMA_VERSION})
 
 
 def _run_scripts(connection: Connection) -> None:
