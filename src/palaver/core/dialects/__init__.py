@@ -15,12 +15,12 @@ survive a round trip, in sentences for the documentation. `start` is the index o
 elements without an id are named by it.
 """
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Protocol, cast
 
 from palaver.core import json
-from palaver.core.dialects import anthropic, chat_completions, gemini, gen_ai, langchain, palaver, responses, ui_message
-from palaver.core.dialects.detection import Dialect, Segment, explain_rejection, split_by_dialect
+from palaver.core.dialects.detection import DIALECTS, Dialect, Segment, explain_rejection, split_by_dialect
 from palaver.core.messages import Message
 from palaver.errors import InvalidMessages
 
@@ -35,16 +35,29 @@ class _Dialect(Protocol):
     def write(self, messages: Sequence[Message]) -> list[Any]: ...
 
 
-DIALECT_MODULES: dict[Dialect, _Dialect] = {
-    "anthropic": anthropic,
-    "chat-completions": chat_completions,
-    "gemini": gemini,
-    "gen-ai": gen_ai,
-    "langchain": langchain,
-    "palaver": palaver,
-    "responses": responses,
-    "ui-message": ui_message,
-}
+class _DialectModules(Mapping[Dialect, _Dialect]):
+    """The modules by dialect. Each is imported when it is first needed: most programs use one or two."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[Dialect, _Dialect] = {}
+
+    def __getitem__(self, name: Dialect) -> _Dialect:
+        module = self._loaded.get(name)
+        if module is None:
+            if name not in DIALECTS:
+                raise KeyError(name)
+            module = cast("_Dialect", import_module(f"{__name__}.{name.replace('-', '_')}"))
+            self._loaded[name] = module
+        return module
+
+    def __iter__(self) -> Iterator[Dialect]:
+        return iter(DIALECTS)
+
+    def __len__(self) -> int:
+        return len(DIALECTS)
+
+
+DIALECT_MODULES: Mapping[Dialect, _Dialect] = _DialectModules()
 
 
 def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
