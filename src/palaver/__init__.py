@@ -13,7 +13,6 @@ These are all the names that an application needs. Importing them loads neither 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from palaver.core.extraction import extract_chat_messages, read_conversation
 from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.core.model_options import ModelOptions
 from palaver.errors import Failure, PalaverError
@@ -22,6 +21,7 @@ from palaver.workflows.decorators import chat, workflow
 from palaver.workflows.signature import Parameter
 
 if TYPE_CHECKING:
+    from palaver.core.extraction import extract_chat_messages, read_conversation
     from palaver.discovery.connections import connect
     from palaver.evaluation.case import Case
     from palaver.evaluation.evaluator import evaluator
@@ -62,6 +62,8 @@ _LAZY_MODULES = {
     "app": "palaver.server.app",
     "connect": "palaver.discovery.connections",
     "evaluator": "palaver.evaluation.evaluator",
+    "extract_chat_messages": "palaver.core.extraction",
+    "read_conversation": "palaver.core.extraction",
 }
 
 

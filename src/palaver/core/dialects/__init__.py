@@ -19,25 +19,20 @@ survive a round trip, in sentences for the documentation. `start` is the index o
 elements without an id are named by it. A dialect that is read only has just `read`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any, Protocol, cast
 
 from palaver.core import json
-from palaver.core.dialects import (
-    anthropic,
-    autogen,
-    chat_completions,
-    gemini,
-    gen_ai,
-    langchain,
-    llama_index,
-    palaver,
-    pydantic_ai,
-    responses,
-    sharegpt,
-    ui_message,
+from palaver.core.dialects.detection import (
+    DIALECTS,
+    Dialect,
+    Segment,
+    WritableDialect,
+    explain_rejection,
+    split_by_dialect,
 )
-from palaver.core.dialects.detection import Dialect, Segment, WritableDialect, explain_rejection, split_by_dialect
 from palaver.core.messages import Message
 from palaver.errors import InvalidMessages
 
@@ -52,24 +47,32 @@ class _Dialect(Protocol):
     def write(self, messages: Sequence[Message]) -> list[Any]: ...
 
 
-DIALECT_MODULES: dict[WritableDialect, _Dialect] = {
-    "anthropic": anthropic,
-    "chat-completions": chat_completions,
-    "gemini": gemini,
-    "gen-ai": gen_ai,
-    "langchain": langchain,
-    "palaver": palaver,
-    "responses": responses,
-    "ui-message": ui_message,
-}
+@cache
+def _load(dialect: Dialect) -> _Dialect:
+    return cast("_Dialect", import_module(f"{__name__}.{dialect.replace('-', '_')}"))
 
-READERS: Mapping[Dialect, Callable[[Sequence[Any], int], list[Message]]] = {
-    **{name: module.read for name, module in DIALECT_MODULES.items()},
-    "autogen": autogen.read,
-    "llama-index": llama_index.read,
-    "pydantic-ai": pydantic_ai.read,
-    "sharegpt": sharegpt.read,
-}
+
+class _DialectModules(Mapping[WritableDialect, _Dialect]):
+    """The modules by dialect. Each is imported when it is first needed: most programs use one or two."""
+
+    def __getitem__(self, name: WritableDialect) -> _Dialect:
+        if name not in DIALECTS:
+            raise KeyError(name)
+        return _load(name)
+
+    def __iter__(self) -> Iterator[WritableDialect]:
+        return iter(DIALECTS)
+
+    def __len__(self) -> int:
+        return len(DIALECTS)
+
+
+DIALECT_MODULES: Mapping[WritableDialect, _Dialect] = _DialectModules()
+
+
+def read_elements(dialect: Dialect, elements: Sequence[Any], start: int = 0) -> list[Message]:
+    """Read elements of one dialect, which may be one that is only read."""
+    return _load(dialect).read(elements, start)
 
 
 def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
@@ -91,10 +94,10 @@ def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
 def read_segments(segments: Sequence[Segment]) -> list[Message]:
     """Read detected segments. Raises NotJson if a value cannot be encoded."""
     if len(segments) == 1:
-        return READERS[segments[0].dialect](segments[0].elements, 0)
+        return read_elements(segments[0].dialect, segments[0].elements)
     messages: list[Message] = []
     for segment in segments:
-        messages += READERS[segment.dialect](segment.elements, segment.start)
+        messages += read_elements(segment.dialect, segment.elements, segment.start)
     return messages
 
 

@@ -33,7 +33,7 @@ def _read_element(element: Object, dialect: Dialect, index: int) -> list[Message
         cleaned = _add_placeholders(element, placeholders)
         return [
             _remove_placeholders(message, dialect, placeholders)
-            for message in dialects.READERS[dialect]([cleaned], index)
+            for message in dialects.read_elements(dialect, [cleaned], index)
         ]
     except Exception:
         return [Message.assistant(Data(name=f"{dialect}:message"))]

@@ -132,7 +132,7 @@ def tidy_conversation(messages: Sequence[Message], source: Any) -> tuple[Message
 def _read_segments(segments: Sequence[Segment]) -> list[Message]:
     messages: list[Message] = []
     for segment in segments:
-        messages += dialects.READERS[segment.dialect](segment.elements, _INDEX_OFFSET + segment.start)
+        messages += dialects.read_elements(segment.dialect, segment.elements, _INDEX_OFFSET + segment.start)
     return messages
 
 
@@ -147,7 +147,7 @@ def _parse_element(element: Any, side: Prefer, index: int) -> Iterable[Message]:
             message = {**fields, "role": _DEFAULT_ROLES[side]}
         detected = detect_element(message)
         if message is not None and detected is not None:
-            return dialects.READERS[detected[0]]([message], _INDEX_OFFSET + index)
+            return dialects.read_elements(detected[0], [message], _INDEX_OFFSET + index)
         if is_list(element) and (segments := split_by_dialect(element)) is not None:
             return _read_segments(segments)
     except Exception:  # noqa: S110 - It holds values that JSON can't encode.
