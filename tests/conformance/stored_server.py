@@ -15,6 +15,8 @@ import openai
 from tests.server_process import WORKFLOWS, server_process
 
 FOLDER = Path(__file__).parent
+UNLIMITED = {"rate_per_minute": "0"}
+"""All tests share one key."""
 
 GET_TIME: Any = {"type": "function", "name": "get_time", "parameters": {"type": "object"}, "strict": False}
 """A tool that the client declares, so that its call is the client's to answer."""
@@ -48,14 +50,14 @@ class StoredServer:
 def run_stored_server(folder: Path, db: str) -> Iterator[StoredServer]:
     """Serve gated_workflows.py and the usual test workflows with the database `db`."""
     key, other_key = (_new_key(db, project) for project in ("ours", "theirs"))
-    with server_process(folder, WORKFLOWS, str(FOLDER / "gated_workflows.py"), db=db) as running:
+    with server_process(folder, WORKFLOWS, str(FOLDER / "gated_workflows.py"), db=db, **UNLIMITED) as running:
         yield StoredServer(running.url, db, key, other_key)
 
 
 @contextmanager
 def run_second_server(folder: Path, keeper: StoredServer) -> Iterator[StoredServer]:
     """Run a second server on the same database, with the same keys."""
-    with server_process(folder, WORKFLOWS, str(FOLDER / "gated_workflows.py"), db=keeper.db) as running:
+    with server_process(folder, WORKFLOWS, str(FOLDER / "gated_workflows.py"), db=keeper.db, **UNLIMITED) as running:
         yield replace(keeper, url=running.url)
 
 

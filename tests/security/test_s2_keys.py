@@ -179,7 +179,6 @@ async def test_every_route_accepts_and_rejects_the_same_credentials(server: Keye
         {"authorization": f"Basic {secret}"},
         {"x-api-key": ""},
         {"x-api-key": f"{secret}, {secret}"},
-        {"x-api-key": f"{secret}{'x' * 10_240}"},
         {"x-api-key": secret[:-1]},
         {"cookie": cookie[:-1]},
         {"cookie": f"{cookie}; {cookie}"},
@@ -191,6 +190,8 @@ async def test_every_route_accepts_and_rejects_the_same_credentials(server: Keye
     assert {(await send_request(server, "POST", path, header)).status_code for header in bad} == {401}
     doubled = [("x-api-key", secret), ("x-api-key", secret)]
     assert (await server.http.post(path, json={}, headers=doubled)).status_code == 401
+    too_long = {"x-api-key": f"{secret}{'x' * 10_240}"}
+    assert (await send_request(server, "POST", path, too_long)).status_code == 431
     strange = {b"x-api-key": secret[:-1].encode() + "é".encode("latin-1")}
     assert (await server.http.post(path, json={}, headers=strange)).status_code == 401
 

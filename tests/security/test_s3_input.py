@@ -32,7 +32,7 @@ UNSAFE |= {"csv", "jinja2", "mako", "dbos"}
 STARTS_PROCESSES = {"server/supervisor.py", "traces/decode_worker.py"}
 """Modules that restart palaver with the operator's arguments, or run one of its modules."""
 IMPORTS_BY_NAME = {"__init__.py", "cli/main.py", "discovery/workflow_loader.py", "frameworks/langchain/__init__.py"}
-IMPORTS_BY_NAME |= {"frameworks/base.py", "evaluation/evaluators/__init__.py"}
+IMPORTS_BY_NAME |= {"frameworks/base.py", "evaluation/evaluators/__init__.py", "core/dialects/__init__.py"}
 """Modules that import palaver's own modules from a table, or what the operator named."""
 REQUEST_PACKAGES = ("server/", "protocols/", "storage/", "engine/", "core/")
 GETATTR_MODULES = {

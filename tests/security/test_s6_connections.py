@@ -114,7 +114,7 @@ async def test_every_call_resolves_again_and_rejects_a_name_rebound_to_loopback(
     for answer in (after, peer):
         assert (answer.status_code, answer.json()["status"]["type"]) == (422, "url_refused")
         assert answer.json()["status"]["message"] == REFUSAL_MESSAGE
-    assert (refreshed.json()["state"], refreshed.json()["is_chat"]) == ("unreachable", True)
+    assert (refreshed.json()["state"], refreshed.json()["is_chat"]) == ("unavailable", True)
     assert len(remote.requests) == count
 
 

@@ -178,26 +178,26 @@ def to_remote_service(name: str, discovery: Discovery) -> RemoteService:
     )
 
 
-_ENDPOINT_SEGMENTS = frozenset(
+_ENDPOINT_NAMES = frozenset(
     "api v1 services agent inspect invoke run test invocations responses conversations openapi.json mcp".split()
 )
-"""Path segments that name an endpoint, not a service."""
+"""Names of endpoints, not of services."""
 
 
 def default_name(url: str, document_name: str = "") -> str:
     """Return the last part of the path that is not an endpoint, else the name in its document, else the host."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/").removesuffix("/chat/completions")
-    segments = [part for part in path.split("/") if part and part not in _ENDPOINT_SEGMENTS]
+    segments = [part for part in path.split("/") if part and part not in _ENDPOINT_NAMES]
     return segments[-1] if segments else document_name if _is_name(document_name) else parts.hostname or ""
 
 
 def _is_name(text: str) -> bool:
+    """Whether a service may name itself so: not like one of our endpoints, though an operator may choose that."""
     try:
-        check_workflow_name(text)
+        return check_workflow_name(text) not in _ENDPOINT_NAMES
     except DeclarationError:
         return False
-    return True
 
 
 def _run_sync(coroutine: Coroutine[Any, Any, _T]) -> _T:

@@ -153,9 +153,10 @@ def _usage(fields: Mapping[str, Any]) -> Usage | None:
 
 
 def _name(raw: RawSpan) -> str:
-    """Return the name; Logfire's is a template, filled in in an attribute."""
+    """Return the name. Logfire's may be a template: then the name is its message, the template with its values."""
     message = raw.attributes.get("logfire.msg")
-    return message[:MAX_NAME_CHARS] if isinstance(message, str) and message.strip() else raw.name
+    is_template = raw.attributes.get("logfire.msg_template") == raw.name
+    return message[:MAX_NAME_CHARS] if is_template and isinstance(message, str) and message.strip() else raw.name
 
 
 def _status(raw: RawSpan) -> SpanStatus:

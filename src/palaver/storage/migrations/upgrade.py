@@ -31,11 +31,6 @@ _UPGRADE_LOCK_ID = 6_157_842_603
 """PostgreSQL advisory lock held during an upgrade."""
 _BUSY_TIMEOUT_S = 30
 _VERSION_TABLE = "alembic_version"
-_CREATE_VERSION_TABLE = """
-CREATE TABLE IF NOT EXISTS alembic_version (
-    version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
-)
-"""
 _REQUIRED_TABLES = {"projects", "keys", "runs"}
 """Tables of every schema version: Alembic's table alone may belong to another program."""
 log = logging.getLogger("palaver.storage")
@@ -214,7 +209,12 @@ def _create_tables(connection: Connection) -> None:
     from palaver.storage.tables import metadata
 
     metadata.create_all(connection)
-    connection.execute(text(_CREATE_VERSION_TABLE))
+    connection.execute(
+        text(
+            "CREATE TABLE IF NOT EXISTS alembic_version ("
+            "version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+        )
+    )
     connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:version)"), {"version": SCHEMA_VERSION})
 
 
